@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import median
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -53,14 +54,17 @@ def record(verdict: Verdict | None, system: str, interrupted: bool = False) -> l
 
     ``interrupted``: by its operator. What did not end then was not measured."""
     session = verdict.session.uuid if verdict else ''
-    start = database.starts().get(session, time.time())
+    starts = database.starts()
+    start = starts.get(session, time.time())
     calendar = Calendar.stored()
     holding: set[str | int | None] = set()
     for ack in acks.held(system):
         holding |= {ack.cell, ack.incident}
 
     def changed(known: Sequence[Incident]) -> list[Incident]:
-        slow, mended = _listed(system, known) if verdict else ({}, set())
+        slow, mended = {}, set()
+        if verdict:
+            slow, mended = _listed(system, known)
         night = of_verdict(verdict, system, start, interrupted, slow, mended)
         return after(known, night, calendar, holding)
     return table.record(system, session, start, changed)
@@ -79,7 +83,8 @@ def _listed(system: str, known: Sequence[Incident]) -> tuple[dict[tuple[str, str
             if fault.listed:
                 named += [(node, fault.part) for node in fault.nodes]
         for node in incident.nodes:
-            from_begin[node] = max(since.get(node, 0.0), incident.begin - 1)
+            well_since = since.get(node, 0.0)
+            from_begin[node] = max(well_since, incident.begin - 1)
     slow = listing.twice(system, since, named)
     before = _slow_parts(left)
     mended = listing.mended(system, before, from_begin)
@@ -97,10 +102,12 @@ def _slow_parts(known: Iterable[Incident]) -> dict[tuple[str, str], float]:
         for fault in incident.faults.values():
             if not fault.loss:
                 continue
-            part = fault.part if fault.listed else listed_part(fault.cell, fault.part)
-            for node in fault.nodes if fault.listed else incident.nodes:
+            part, nodes = fault.part, fault.nodes
+            if not fault.listed:
+                part, nodes = listed_part(fault.cell, fault.part), incident.nodes
+            for node in nodes:
                 losses[node, part].append(fault.loss)
-    return {key: 1 - median(found) for key, found in losses.items()}
+    return {key: 1 - median(of_faults) for key, of_faults in losses.items()}
 
 
 class FaultGroup(NamedTuple):
@@ -118,25 +125,29 @@ def causes(table: Iterable[CellText]) -> list[FaultGroup]:
     failures = Failures([row.cell for row in table])
     by_number: dict[int, list[Bad]] = defaultdict(list)
     for row in table:
-        by_number[row.cell.incident].append(of_cell(row, 0.0, failures))
+        bad = of_cell(row, 0.0, failures)
+        by_number[row.cell.incident].append(bad)
     new = by_number.pop(0, [])
     groups = [(group, _one_node(group)) for group in by_number.values()]
     if new:
-        groups += [(home.bad, bool(home.nodes)) for home in homes(new, (), Calendar.stored())]
+        for home in homes(new, (), Calendar.stored()):
+            groups.append((home.bad, bool(home.nodes)))
     system = table[0].cell.system if table else ''
     night = Night(system, '', 0.0, {}, {}, frozenset())
-    found = []
+    fault_groups = []
     for group, of_node in groups:
         worst_first = sorted(group, key=_by_loss)
         incident = _opened(worst_first, night, of_node=of_node)
         group_rows = [bad.row for bad in worst_first]
-        found.append(FaultGroup(incident.title, incident.where, incident.part, group_rows))
-    return found
+        fault_groups.append(FaultGroup(incident.title, incident.where, incident.part, group_rows))
+    return fault_groups
 
 
 def _one_node(group: Sequence[Bad]) -> bool:
     """Return whether one node is to blame for faults of one incident: some name it, and none a wider place."""
-    return any(bad.node for bad in group) and not any(bad.wide for bad in group)
+    if any(bad.wide for bad in group):
+        return False
+    return any(bad.node for bad in group)
 
 
 def _by_loss(bad: Bad) -> float:
@@ -152,15 +163,16 @@ def after(known: Sequence[Incident], night: Night, calendar: Calendar, holding: 
     for incident in known:
         if not incident.closed:
             held_by |= dict.fromkeys(incident.left, incident.number)
-    found = []
+    incidents = []
     for home in homes(night.bad.values(), known, calendar):
         bad = sorted(home.bad, key=_by_loss)
         if home.incident is None:
-            found.append(_opened(bad, night, held_by, of_node=bool(home.nodes)))
+            of_node = bool(home.nodes)
+            incidents.append(_opened(bad, night, held_by, of_node))
         else:
             turn = _Turn(home.incident, bad, night, calendar, holding)
-            found.append(turn.incident())
-    return found
+            incidents.append(turn.incident())
+    return incidents
 
 
 def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = MappingProxyType({}),
@@ -169,13 +181,15 @@ def _opened(group: list[Bad], night: Night, held_by: Mapping[str, int] = Mapping
     ``of_node``: it is a node's, also where the worst fault does not name that."""
     first = group[0]
     faults = {bad.name: _fault(bad) for bad in group}
-    known = all(fault.acknowledged for fault in faults.values())
-    state: Literal['known', 'open'] = 'known' if known else 'open'
+    state: Literal['known', 'open'] = 'open'
+    ack = ''
+    if all(fault.acknowledged for fault in faults.values()):
+        state, ack = 'known', _ack(group)
     uuid = f'{night.session or night.start}:{first.name}'
-    ack = _ack(group) if known else ''
+    begin = first.fault.since
     new = _event('new', night, _counted(group, held_by))
     incident = Incident(number=0, uuid=uuid, system=night.system, state=state, key=first.key, title=first.title,
-                        begin=first.fault.since, faults=faults, ack=ack, events=[new])
+                        begin=begin, faults=faults, ack=ack, events=[new])
     changes = [bad.cause.changes for bad in group]
     return _described(incident, changes, of_node)
 
@@ -187,7 +201,8 @@ def _counted(group: list[Bad], held_by: Mapping[str, int]) -> str:
     moved = Counter[int]()
     for bad in group:
         if bad.slow and bad.name in held_by:
-            moved[held_by[bad.name]] += 1
+            number = held_by[bad.name]
+            moved[number] += 1
     texts = [figures.counted(len(group), 'cell')]
     for number, count in sorted(moved.items()):
         texts.append(f'{count} of incident {number}')
@@ -212,7 +227,8 @@ def _fault(bad: Bad, old: Fault | None = None, nodes: Collection[str] = (), firs
     The place is tonight's where it is as narrow as its incident's, of ``nodes``. ``first``: it has no incident."""
     where = bad.cause.where
     part = bad.cause.subsystem.name
-    fits = first or (where.kind == 'node') == bool(nodes)
+    is_node = where.kind == 'node'
+    fits = first or is_node == bool(nodes)
     if old and not (where.kind and fits):
         where = old.where
     if old and not (part and fits):
@@ -225,13 +241,19 @@ def _described(incident: Incident, changes: Sequence[list[Change]], of_node: boo
 
     An incident keeps its title where all of its cells ended, and where it has no cell and no node. ``changes``: of
     cells that are new to it; ``of_node``: a new one is a node's."""
-    incident = incident.model_copy(update={'changes': table.explaining(incident.changes, *changes)})
+    explaining = table.explaining(incident.changes, *changes)
+    incident = incident.model_copy(update={'changes': explaining})
     left = sorted(incident.left.values(), key=lambda fault: -fault.loss)
     if not any(fault.cell or fault.listed for fault in left):
         return incident
-    where = _place_of_node(incident, left) if of_node or incident.nodes else _wide_place(incident, left)
-    incident = incident.model_copy(update={'where': where, 'part': _part(incident, left)})
-    return incident.model_copy(update={'title': table.title(incident)})
+    if of_node or incident.nodes:
+        where = _place_of_node(incident, left)
+    else:
+        where = _wide_place(incident, left)
+    part = _part(incident, left)
+    incident = incident.model_copy(update={'where': where, 'part': part})
+    title = table.title(incident)
+    return incident.model_copy(update={'title': title})
 
 
 def _part(incident: Incident, left: Sequence[Fault]) -> str:
@@ -253,18 +275,20 @@ def _place_of_node(incident: Incident, left: Sequence[Fault]) -> Where:
 
 def _wide_place(incident: Incident, left: Sequence[Fault]) -> Where:
     """Return the partitions of the cells that are left; not known where none of these names one."""
-    named = [fault.where for fault in left if fault.where.kind in ('partition', 'everything')]
-    if not named:
-        named = [incident.where]
-    if not named[0].kind:
-        return named[0]
-    partitions = sorted({fault.partition for fault in left} - {''})
-    kinds = {where.kind for where in named}
+    wide = [fault.where for fault in left if fault.where.kind in ('partition', 'everything')]
+    if not wide:
+        wide = [incident.where]
+    first = wide[0]
+    if not first.kind:
+        return first
+    kinds = {where.kind for where in wide}
+    partitions = {fault.partition for fault in left} - {''}
     kind: Literal['everything', 'partition'] = 'partition'
     if len(partitions) > 1 and 'everything' in kinds:
         kind = 'everything'
-    why = next((where.why for where in named if where.kind == kind), '')
-    return Where(kind=kind, name=', '.join(partitions) or named[0].name, why=why)
+    name = ', '.join(sorted(partitions)) or first.name
+    why = next((where.why for where in wide if where.kind == kind), '')
+    return Where(kind=kind, name=name, why=why)
 
 
 class _Turn:
@@ -282,17 +306,18 @@ class _Turn:
 
     def _faults(self, holding: Collection) -> dict[str, Fault]:
         held = self.before.number in holding
-        own = {bad.name for bad in self.bad}
+        measured = {bad.name for bad in self.bad}
         faults = {}
         for name, fault in self.before.faults.items():
             fault = _still_acknowledged(fault, held, holding)
-            if not fault.well and name not in own:
+            if not fault.well and name not in measured:
                 fault = _again(name, fault, self.night)
             faults[name] = fault
         for bad in self.bad:
             faults[bad.name] = self._measured(bad, held)
         for name in self._end_with_others(faults):
-            faults[name] = faults[name].model_copy(update={'well': True})
+            fault = faults[name]
+            faults[name] = fault.model_copy(update={'well': True})
         return faults
 
     def _end_with_others(self, faults: Mapping[str, Fault]) -> list[str]:
@@ -324,10 +349,12 @@ class _Turn:
             return new
         if old.well:
             # a further spell of an incident that was back is no news: it comes and goes
-            if new.since - old.since > acks.TOGETHER_SECONDS and not self.before.returned:
+            is_further = new.since - old.since > acks.TOGETHER_SECONDS
+            if is_further and not self.before.returned:
                 self.also.append(bad)
             return new
-        dropped = acks.dropped_further(old, new, bad.row.cell if bad.row else None)
+        cell = bad.row.cell if bad.row else None
+        dropped = acks.dropped_further(old, new, cell)
         if dropped and not new.acknowledged:
             self.worse.append(bad)
         beyond = old.beyond_ack or old.acknowledged and dropped
@@ -338,24 +365,29 @@ class _Turn:
         before = self.before
         changes = [bad.cause.changes for bad in self.also]
         key = _newest_key(before, self.bad)
-        now = _described(before.model_copy(update={'faults': self.faults, 'key': key}), changes)
+        measured = before.model_copy(update={'faults': self.faults, 'key': key})
+        now = _described(measured, changes)
         waits = self._waits(now)
         state = self._state(now, waits)
-        update: dict[str, Any] = {'state': state, 'waits': waits, 'ack': ''}
+        events = before.events + self._events(state)
+        ack = ''
         if state != 'open':
-            update['ack'] = before.ack or _ack(self.bad)
+            ack = before.ack or _ack(self.bad)
+        update: dict[str, Any] = {'state': state, 'waits': waits, 'ack': ack, 'events': events}
         if self.back:
             update['begin'] = min(bad.fault.since for bad in self.bad)
-        update['events'] = before.events + self._events(state)
         return now.model_copy(update=update)
 
     def _waits(self, now: Incident) -> list[str]:
         """Return the nodes that must be measured again, where all cells ended."""
         if now.left:
             return []
-        asked = self.before.waits or self.before.nodes
-        there = [node for node in asked if node not in self.night.retired]
-        return [node for node in there if not _node_is_measured(now, node, self.night)]
+        nodes = []
+        for node in self.before.waits or self.before.nodes:
+            is_retired = node in self.night.retired
+            if not is_retired and not _node_is_measured(now, node, self.night):
+                nodes.append(node)
+        return nodes
 
     def _state(self, now: Incident, waits: list[str]) -> Literal['over', 'known', 'open']:
         left = now.left
@@ -367,27 +399,30 @@ class _Turn:
 
     def _comes_and_goes(self) -> bool:
         """Return whether it was over before and came back: then it is over after BACK good nights."""
-        retired = any(fault.retired for fault in self.faults.values())
-        if retired or not self.before.returned:
+        if not self.before.returned:
+            return False
+        if any(fault.retired for fault in self.faults.values()):
             return False
         last = _last_bad(self.faults)
         return last > self.calendar.before(self.night.start, BACK)
 
     def _events(self, state: str) -> list[Event]:
         """Return what changed tonight."""
-        before = self.before
-        night = self.night
+        before, night = self.before, self.night
+        was_open = before.state == 'open'
         events = []
         if self.back:
-            events.append(_event('back', night, f'over {times.day(before.closed.start)}'))
+            over_since = times.day(before.closed.start)
+            events.append(_event('back', night, f'over {over_since}'))
         elif self.also:
             names = [bad.row.name if bad.row else bad.name for bad in self.also]
             events.append(_event('also', night, several(names)))
         if self.worse:
-            events.append(_event('worse', night, self.worse[0].row.name))
+            worst = self.worse[0].row
+            events.append(_event('worse', night, worst.name))
         elif before.state == 'known' and state == 'open' and self._is_due():
             events.append(_event('due', night, before.ack))
-        if before.state == 'open' and state == 'known':
+        if was_open and state == 'known':
             events.append(_event('known', night))
         if state == 'over':
             events.append(_event('over', night, self._retired()))
@@ -403,8 +438,12 @@ class _Turn:
     def _retired(self) -> str:
         """Return what is retired, where that ended the incident: 'c1 retired'."""
         gone = {fault.retired for fault in self.faults.values() if fault.retired}
-        gone = gone or self.night.retired.intersection(self.before.nodes)
-        return f'{several(sorted(gone))} retired' if gone else ''
+        if not gone:
+            gone = self.night.retired.intersection(self.before.nodes)
+        if not gone:
+            return ''
+        names = several(sorted(gone))
+        return f'{names} retired'
 
 
 def _last_bad(faults: Mapping[str, Fault]) -> float:
@@ -414,7 +453,7 @@ def _last_bad(faults: Mapping[str, Fault]) -> float:
 
 def _newest_key(incident: Incident, bad: list[Bad]) -> list[str]:
     """Return the key of an incident: that of tonight's failures, where all are alike."""
-    keys = {tuple(each.key) for each in bad}
+    keys = {tuple(fault.key) for fault in bad}
     if len(keys) != 1 or not _failed_in_partition(incident.key):
         return incident.key
     newest = bad[0].key
@@ -482,11 +521,13 @@ def _ended(fault: Fault, well: Well | None) -> bool:
 def _node_is_measured(incident: Incident, node: str, night: Night) -> bool:
     """Return whether a node was measured after it was bad and is in order: tonight, by a turn, at the gate, or by
     the listing: that calls it mended tonight, or was the last to name it. Where nothing ran, any figure does."""
-    last = _last_bad(incident.faults)
-    faults = incident.faults
-    listed_last = [fault for fault in faults.values() if fault.listed and fault.measured == last]
-    if node in night.mended or any(node in fault.nodes for fault in listed_last):
+    if node in night.mended:
         return True
+    faults = incident.faults
+    last = _last_bad(faults)
+    for fault in faults.values():
+        if fault.listed and fault.measured == last and node in fault.nodes:
+            return True
     from parity.judge.nodes import figures as of_nodes  # it loads polars
     measured = of_nodes.since(night.system, node, last)
     for name, well in night.well.items():
@@ -494,17 +535,22 @@ def _node_is_measured(incident: Incident, node: str, night: Night) -> bool:
             measured[name] = well.value
     if all(fault.word in ('failed', 'missing') for fault in faults.values()):
         return bool(measured)
-    left = [_left(measured[name], fault) for name, fault in faults.items() if name in measured]
+    left = []
+    for name, fault in faults.items():
+        if name in measured:
+            left.append(_left(measured[name], fault))
     return bool(left) and median(left) < _HALF
 
 
 def _left(value: float | None, fault: Fault) -> float:
     """Return the share of a slowdown that is left at ``value``; 0 of another fault, and where nothing is known."""
-    if value is None or fault.value is None or fault.expected is None:
+    expected = fault.expected
+    if value is None or fault.value is None or expected is None:
         return 0.0
-    if fault.word != 'regressed' or fault.value == fault.expected:
+    if fault.word != 'regressed' or fault.value == expected:
         return 0.0
-    return (value - fault.expected) / (fault.value - fault.expected)
+    lost = fault.value - expected
+    return (value - expected) / lost
 
 
 # ---- acknowledgements
@@ -513,28 +559,36 @@ def acknowledgeable(incident: Incident) -> dict[str, Fault]:
     """Return the faults of an open incident that can be acknowledged: neither what never ran nor a whole night."""
     if incident.closed:
         return {}
-    faults = incident.left or incident.faults
-    return {name: fault for name, fault in faults.items() if fault.word in acks.BAD and name != WHOLE}
+    open_faults = {}
+    for name, fault in (incident.left or incident.faults).items():
+        if fault.word in acks.BAD and name != WHOLE:
+            open_faults[name] = fault
+    return open_faults
 
 
 def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[[], object]) -> None:
     """Note that cells of an incident are known; not any more where ``ack`` is ''. ``write`` has acks.yaml say so.
 
     ``cells``: their names, or those of their faults. A node or a pair, which is no cell, is known with them."""
-    def turned(incident: Incident) -> dict[str, Any]:
-        if incident.closed:
-            return {}
-        faults = dict(incident.faults)
-        for name, fault in incident.faults.items():
-            if not fault.cell or name in cells or fault.cell in cells:
-                faults[name] = fault.model_copy(update={'acknowledged': bool(ack), 'beyond_ack': False})
-        left = [fault for fault in faults.values() if not fault.well] or faults.values()
-        event = Event(what='known', session='', start=time.time(), text=ack or table.TAKEN_BACK)
-        events = [*incident.events, event]
-        if all(fault.acknowledged for fault in left):
-            return {'faults': faults, 'state': 'known', 'ack': ack, 'events': events}
-        return {'faults': faults, 'state': 'open', 'ack': '', 'events': events}
+    turned = partial(_with_ack, cells=cells, ack=ack)
     table.change({number: turned}, write)
+
+
+def _with_ack(incident: Incident, cells: Collection[str], ack: str) -> dict[str, Any]:
+    """Return the changes in an incident some of whose cells are known, or not any more."""
+    if incident.closed:
+        return {}
+    faults = dict(incident.faults)
+    for name, fault in incident.faults.items():
+        if not fault.cell or name in cells or fault.cell in cells:
+            faults[name] = fault.model_copy(update={'acknowledged': bool(ack), 'beyond_ack': False})
+    text = ack or table.TAKEN_BACK
+    event = Event(what='known', session='', start=time.time(), text=text)
+    update = {'faults': faults, 'events': [*incident.events, event]}
+    left = [fault for fault in faults.values() if not fault.well] or faults.values()
+    if all(fault.acknowledged for fault in left):
+        return {**update, 'state': 'known', 'ack': ack}
+    return {**update, 'state': 'open', 'ack': ''}
 
 
 # ---- the incidents of a verdict
@@ -542,15 +596,18 @@ def acknowledged(number: int, cells: Collection[str], ack: str, write: Callable[
 def numbered(cells: list[Cell], known: Sequence[Incident], session: str, start: float) -> list[Cell]:
     """Return the cells, the bad ones with the number of the incident that they fit, of those of the session."""
     failures = Failures(cells)
-    bad = [of_cell(row, start, failures) for row in rows(cells) if row.cell.verdict in BAD]
+    faults = []
+    for row in rows(cells):
+        if row.cell.verdict in BAD:
+            faults.append(of_cell(row, start, failures))
     before = [incident for incident in known if not _ended_by(incident, session)]
-    by_name = numbers(bad, before, Calendar.stored())
-    by_cell = {id(each.row.cell): by_name[each.name] for each in bad}
-    found = []
+    by_name = numbers(faults, before, Calendar.stored())
+    by_cell = {id(fault.row.cell): by_name[fault.name] for fault in faults}
+    with_numbers = []
     for cell in cells:
         number = by_cell.get(id(cell), 0)
-        found.append(cell.model_copy(update={'incident': number}))
-    return found
+        with_numbers.append(cell.model_copy(update={'incident': number}))
+    return with_numbers
 
 
 def _ended_by(incident: Incident, session: str) -> bool:
@@ -562,11 +619,13 @@ def numbered_pairs(pairs: Iterable[PairState], known: Sequence[Incident]) -> lis
     by_name: dict[str, int] = {}
     for incident in known:
         by_name |= dict.fromkeys(incident.left, incident.number)
-    found = []
+    with_numbers = []
     for pair in pairs:
-        number = by_name.get(of_pair(pair), 0) if pair.state == 'regressed' else 0
-        found.append(pair.model_copy(update={'incident': number}))
-    return found
+        number = 0
+        if pair.state == 'regressed':
+            number = by_name.get(of_pair(pair), 0)
+        with_numbers.append(pair.model_copy(update={'incident': number}))
+    return with_numbers
 
 
 def slow_nodes(cells: Iterable[Cell], start: float) -> list[NamedNode]:
@@ -585,33 +644,37 @@ def joined(verdict: Verdict, known: Sequence[Incident]) -> Verdict:
     """Return the verdict, just recorded, with the incidents that are open and those that it ended."""
     uuid = verdict.session.uuid
     here = [incident for incident in known if not incident.closed or _ended_by(incident, uuid)]
-    start = database.starts().get(uuid, 0.0)
-    update: dict[str, Any] = {'incidents': here}
-    update['cells'] = numbered(verdict.cells, here, uuid, start)
-    update['pairs'] = numbered_pairs(verdict.pairs, here)
-    if of_nodes(here, uuid) and verdict.exit_code != errors.USAGE:
-        update['exit_code'] = errors.REGRESSED
-    return verdict.model_copy(update=update)
+    starts = database.starts()
+    cells = numbered(verdict.cells, here, uuid, starts.get(uuid, 0.0))
+    pairs = numbered_pairs(verdict.pairs, here)
+    code = verdict.exit_code
+    if code != errors.USAGE and of_nodes(here, uuid):
+        code = errors.REGRESSED
+    return verdict.model_copy(update={'incidents': here, 'cells': cells, 'pairs': pairs, 'exit_code': code})
 
 
 def of_nodes(known: Iterable[Incident], session: str, acknowledged: bool = False) -> list[Incident]:
     """Return the incidents of nodes that the listing of a night names: those that are ``acknowledged``, or the
     others."""
-    of_listing = [incident for incident in known if any(fault.listed for fault in incident.faults.values())]
-    if not of_listing:
+    listed = []
+    for incident in known:
+        if any(fault.listed for fault in incident.faults.values()):
+            listed.append(incident)
+    if not listed:
         return []
     start = database.starts().get(session, 0.0)
-    named = [incident for incident in of_listing if _names_node(incident, start)]
+    tonight = [incident for incident in listed if _names_node(incident, start)]
     held: set[int | None] = set()
-    for system in {incident.system for incident in named}:
+    for system in {incident.system for incident in tonight}:
         held |= {ack.incident for ack in acks.held(system)}
-    return [incident for incident in named if (incident.number in held) == acknowledged]
+    return [incident for incident in tonight if (incident.number in held) == acknowledged]
 
 
 def _names_node(incident: Incident, start: float) -> bool:
     """Return whether the listing named the node of an incident on the night that began at ``start``."""
     for fault in incident.faults.values():
-        if fault.listed and min(fault.since, fault.measured) <= start <= fault.measured:
+        first = min(fault.since, fault.measured)
+        if fault.listed and first <= start <= fault.measured:
             return True
     return False
 

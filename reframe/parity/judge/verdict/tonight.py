@@ -57,15 +57,18 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
     A cell that was skipped, or that is disturbed tonight, was not measured. ``slow``: nodes by (node, part), which
     two listings of other jobs name, and their share of their peers' speed. ``mended``: nodes that were slow."""
     session = verdict.session.uuid if verdict else ''
-    night = Night(system, session, start, {}, {}, _retired(verdict, system, start), frozenset(mended))
+    retired = _retired(verdict, system, start)
+    night = Night(system, session, start, {}, {}, retired, frozenset(mended))
     if verdict is None:
         if not interrupted:
             night.note(WHOLE, 'failed', 'ci/nightly stored no session')
         return night
-    measured = [row for row in rows(verdict.cells) if not (interrupted and row.cell.stopped)]
+    measured = rows(verdict.cells)
+    if interrupted:
+        measured = [row for row in measured if not row.cell.stopped]
     _note_cells(night, measured)
     for (node, part), share in (slow or {}).items():
-        if node not in night.retired:
+        if node not in retired:
             bad = of_node(node, part, share, start)
             night.bad[bad.name] = bad
     for pair in verdict.pairs:
@@ -83,11 +86,13 @@ def of_verdict(verdict: Verdict | None, system: str, start: float, interrupted: 
 
 def _note_cells(night: Night, measured: Sequence[CellText]) -> None:
     """Note which cells of a night are bad, and which are in order."""
-    failures = Failures([row.cell for row in measured])
+    cells = [row.cell for row in measured]
+    failures = Failures(cells)
     for row in measured:
         cell = row.cell
         name = _name(cell)
-        if cell.verdict in BAD or cell.unknown:
+        is_bad = cell.verdict in BAD or cell.unknown
+        if is_bad:
             night.bad[name] = of_cell(row, night.start, failures)
         elif cell.verdict not in ('skipped', 'disturbed'):
             night.well[name] = Well(cell.ran_on, cell.state, cell.value)
@@ -124,18 +129,24 @@ def row_name(row: Mapping[str, Any], system: str) -> str:
 def of_cell(row: CellText, start: float, failures: Failures) -> Bad:
     """Return a cell of tonight as a fault; ``start``: when the night began."""
     cell = row.cell
+    name = _name(cell)
     cause = cell.cause or Attribution()
+    lost = loss(cell, cell.value)
+    nodes = sorted(cell.ran_on)
+    acknowledged = bool(cell.acknowledged)
     fault = Fault(verdict=cell.verdict, since=start, measured=start, cell=row.name, part=cell.subsystem,
-                  unit=cell.unit, value=cell.value, expected=cell.expected, loss=loss(cell, cell.value),
-                  nodes=sorted(cell.ran_on), acknowledged=bool(cell.acknowledged))
+                  unit=cell.unit, value=cell.value, expected=cell.expected, loss=lost, nodes=nodes,
+                  acknowledged=acknowledged)
     if cell.verdict == 'regressed':
-        return Bad(_name(cell), _slow_key(cell, cause), _slow(fault, cell, cause), cause, row)
+        key = _slow_key(cell, cause)
+        return Bad(name, key, _slow(fault, cell, cause), cause, row)
     node = failures.node(cell)
     if not node:
-        return Bad(_name(cell), failures.key(cell), fault, cause, row)
-    cause = Attribution(where=Where(kind='node', name=node, why='no case ended well'))
+        return Bad(name, failures.key(cell), fault, cause, row)
+    where = Where(kind='node', name=node, why='no case ended well')
+    key = ['failed', 'node', node, _on_node(cell)]
     fault = fault.model_copy(update={'nodes': [node]})
-    return Bad(_name(cell), ['failed', 'node', node, _on_node(cell)], fault, cause, row)
+    return Bad(name, key, fault, Attribution(where=where), row)
 
 
 def _slow_key(cell: Cell, cause: Attribution) -> list[str]:
@@ -149,7 +160,8 @@ def _slow_key(cell: Cell, cause: Attribution) -> list[str]:
 def _slow(fault: Fault, cell: Cell, cause: Attribution) -> Fault:
     """Return the fault of a slow cell, with the nights and the level of its state."""
     value = _slow_level(cell, fault.measured)
-    update: dict[str, Any] = {'value': value, 'loss': loss(cell, value), 'detected': cell.detected,
+    lost = loss(cell, value)
+    update: dict[str, Any] = {'value': value, 'loss': lost, 'detected': cell.detected,
                               'last_good': cell.last_good, 'first_slow': cell.first_slow}
     if cell.begin:
         update['since'] = cell.begin
@@ -171,19 +183,24 @@ def _slow_level(cell: Cell, start: float) -> float | None:
 def of_node(node: str, part: str, share: float, start: float) -> Bad:
     """Return a node that the listing names as a fault; ``share``: of its peers' speed."""
     where = Where(kind='node', name=node, why='slower than its peers night after night')
-    cause = Attribution(where=where, subsystem=Subsystem(name=part))
-    fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=1 - share, nodes=[node])
-    return Bad(f'node {node}: {part}', ['regressed', 'node', node, part], fault, cause)
+    blamed = Subsystem(name=part)
+    cause = Attribution(where=where, subsystem=blamed)
+    lost = 1 - share
+    fault = Fault(verdict='regressed', since=start, measured=start, part=part, loss=lost, nodes=[node])
+    key = ['regressed', 'node', node, part]
+    return Bad(f'node {node}: {part}', key, fault, cause)
 
 
 def _of_bad_pair(pair: PairState, start: float) -> Bad:
     """Return a declared pair that is not as expected as a fault."""
     name = of_pair(pair)
+    key = ['regressed', name]
+    title = f'{name} is not as expected'
+    acknowledged = bool(pair.acknowledged)
     figure = PairFigure(expected=pair.expected, why=pair.why, ratio=pair.ratio, low=pair.low, high=pair.high,
                         nodes=pair.nodes)
-    acknowledged = bool(pair.acknowledged)
     fault = Fault(verdict='regressed', since=start, measured=start, pair=figure, acknowledged=acknowledged)
-    return Bad(name, ['regressed', name], fault, title=f'{name} is not as expected')
+    return Bad(name, key, fault, title=title)
 
 
 # ---- failures
@@ -192,8 +209,12 @@ class Failures:
     """The places of a night's failures: a node on which no case ended well, or a partition."""
 
     def __init__(self, cells: Sequence[Cell]):
-        failed = [cell for cell in cells if cell.verdict in ('failed', 'missing')]
-        ran = [cell for cell in cells if cell.verdict not in ('failed', 'missing', 'skipped')]
+        failed, ran = [], []
+        for cell in cells:
+            if cell.verdict in ('failed', 'missing'):
+                failed.append(cell)
+            elif cell.verdict != 'skipped':
+                ran.append(cell)
         #: Nodes, each with how its cases failed: several did so, or it failed itself.
         self._dead = _dead_by_cases(failed, ran)
         self._dead |= _dead_by_jobs(failed)
@@ -215,9 +236,7 @@ class Failures:
         if cell.verdict == 'failed':
             kind = _how_failed(cell)
         elif cell.verdict == 'missing':
-            kind = 'absent' if cell.environ else 'no program'
-            kind = 'stopped' if cell.stopped else kind
-            kind = cell.kind.value if cell.kind is Kind.NO_FIGURE else kind
+            kind = _how_missing(cell)
         return [cell.verdict, cell.partition, kind]
 
 
@@ -232,26 +251,27 @@ def _dead_by_cases(failed: Sequence[Cell], ran: Sequence[Cell]) -> set[tuple[str
     for cell in failed:
         if cell.partition not in partitions:
             continue
+        how = _on_node(cell)
         for node in _one_node(cell):
             if node not in well:
-                cases[node, _on_node(cell)].add(cell.case)
+                cases[node, how].add(cell.case)
     return {key for key, names in cases.items() if len(names) > 1}
 
 
 def _dead_by_jobs(failed: Sequence[Cell]) -> set[tuple[str, str]]:
     """Return the nodes that failed themselves: of a job on one node, and the one that all such jobs of a partition
     share."""
-    dead: set[tuple[str, str]] = set()
+    dead: set[str] = set()
     jobs: dict[str, list[set[str]]] = defaultdict(list)
     for cell in failed:
         if cell.kind is Kind.NODE:
             jobs[cell.partition].append(set(cell.ran_on))
-            dead.update((node, '') for node in _one_node(cell))
+            dead.update(_one_node(cell))
     for nodes in jobs.values():
         shared = set.intersection(*nodes)
         if len(shared) == 1:
-            dead.add((shared.pop(), ''))
-    return dead
+            dead |= shared
+    return {(node, '') for node in dead}
 
 
 #: Kinds of failures that no node is to blame for.
@@ -260,11 +280,23 @@ _OF_NO_NODE = (Kind.PLACEMENT, Kind.LAUNCH, Kind.UNREAD)
 
 def _how_failed(cell: Cell) -> str:
     """Return how a case failed: the last word of the key of its like."""
-    if cell.kind in (Kind.LIMIT, Kind.ENDED, Kind.RAN, *_OF_NO_NODE):
-        return cell.kind.value
+    kind = cell.kind
+    if kind in (Kind.LIMIT, Kind.ENDED, Kind.RAN, *_OF_NO_NODE):
+        return kind.value
     if not cell.ran_on:
         return table.NOT_BEGUN
-    return cell.kind.value if cell.kind is Kind.CANCELLED else ''
+    if kind is Kind.CANCELLED:
+        return kind.value
+    return ''
+
+
+def _how_missing(cell: Cell) -> str:
+    """Return how a cell is missing: the last word of the key of its like."""
+    if cell.kind is Kind.NO_FIGURE:
+        return cell.kind.value
+    if cell.stopped:
+        return 'stopped'
+    return 'absent' if cell.environ else 'no program'
 
 
 def _on_node(cell: Cell) -> str:
@@ -275,7 +307,7 @@ def _on_node(cell: Cell) -> str:
 
 def _one_node(cell: Cell) -> list[str]:
     """Return the node of a case that ran, or should have run, on one node."""
-    node = undistributed(cell.case)[1]
+    _, node = undistributed(cell.case)
     if node:
         return [node]
     return cell.ran_on if len(cell.ran_on) == 1 else []
