@@ -21,7 +21,7 @@ import datetime
 import time
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -91,6 +91,14 @@ _FILE = Listed('acks', Acks, 'Known faults, acknowledged until a day: parity ack
 path, read, problems, write, remove = _FILE.path, _FILE.read, _FILE.problems, _FILE.write, _FILE.remove
 
 
+class _Fit(NamedTuple):
+    """An acknowledgement, and the cells that it names."""
+
+    place: str                       # file and line
+    ack: Ack
+    cells: list[Cell]
+
+
 def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Mapping[int, datetime.date],
             known: Collection[Incident] = ()) -> tuple[list[Cell], list[str]]:
     """Return the cells, known faults marked, and a warning for each expired or needless acknowledgement.
@@ -100,16 +108,32 @@ def applied(cells: list[Cell], system: str, today: datetime.date, acks_from: Map
     placed = _FILE.placed(system)     # once: somebody may add one meanwhile
     every = names(cells) if placed else {}
     by_names = by_name(every)
-    fits = [(place, ack, by_names.get(ack.cell, [])) for place, ack in placed if ack.since <= today]
-    holding = [(ack, own) for _, ack, own in fits if ack.holds(today, acks_from)]
-    named: dict[int, list[Ack]] = {}
+    fits = []
+    for place, ack in placed:
+        if ack.since <= today:
+            fits.append(_Fit(place, ack, by_names.get(ack.cell, [])))
+    of_cell: dict[int, list[Ack]] = {}
     of_incident: dict[int, list[Ack]] = {}
-    for ack, own in holding:
-        for cell in own:
-            named.setdefault(id(cell), []).append(ack)
+    for fit in fits:
+        ack = fit.ack
+        if not ack.holds(today, acks_from):
+            continue
+        for cell in fit.cells:
+            of_cell.setdefault(id(cell), []).append(ack)
         if ack.incident:
             of_incident.setdefault(ack.incident, []).append(ack)
     incidents = {incident.number: incident for incident in known}
+    faults = _noted_faults(known)
+    marked = {}
+    for name, cell in every.items():
+        if cell.verdict not in BAD:
+            continue
+        named = of_cell.get(id(cell), [])
+        joined = of_incident.get(cell.incident, [])
+        fault = faults.get((cell.incident, name, cell.verdict))
+        marked[id(cell)] = _noted(cell, name, named, joined, incidents, acks_from, fault)
+    warnings = _warnings(system, fits, today, acks_from)
+    return [marked.get(id(cell), cell) for cell in cells], warnings
     noted = _noted_faults(known)
     marked = {}
     for name, cell in every.items():
@@ -124,12 +148,16 @@ def applied_to_pairs(pairs: Collection[PairState], system: str, today: datetime.
                      acks_from: Mapping[int, datetime.date]) -> list[PairState]:
     """Return the pairs, those marked that are not as expected and whose incident is acknowledged. A pair has no
     further drop: its ratio is of the last nights together. The cells of its sides have."""
+    holding = {}
+    for ack in read(system):
+        if not ack.cell and ack.holds(today, acks_from):
+            holding[ack.incident] = ack
     marked = []
-    holding = {ack.incident: ack for ack in read(system) if not ack.cell and ack.holds(today, acks_from)}
     for pair in pairs:
         ack = holding.get(pair.incident)
         if pair.state == 'regressed' and ack:
-            pair = pair.model_copy(update={'acknowledged': str(ack), 'why': f'{pair.why}; acknowledged {ack}'})
+            why = f'{pair.why}; acknowledged {ack}'
+            pair = pair.model_copy(update={'acknowledged': str(ack), 'why': why})
         marked.append(pair)
     return marked
 
@@ -144,13 +172,15 @@ def held(system: str) -> list[Ack]:
     return [ack for ack in listed if ack.holds(today, acks_from)]
 
 
-def by_name(known: Mapping[str, Cell]) -> dict[str, list[Cell]]:
+def by_name(cells: Mapping[str, Cell]) -> dict[str, list[Cell]]:
     """Return the cells that each name means: a name without an environment means those of all environments."""
-    found: dict[str, list[Cell]] = {}
-    for name, cell in known.items():
-        for each in {name, cell_id(vars(cell))}:
-            found.setdefault(each, []).append(cell)
-    return found
+    meant: dict[str, list[Cell]] = {}
+    for name, cell in cells.items():
+        short = cell_id(vars(cell))
+        meant.setdefault(name, []).append(cell)
+        if short != name:
+            meant.setdefault(short, []).append(cell)
+    return meant
 
 
 def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents: Mapping[int, Incident],
@@ -171,17 +201,18 @@ def _noted(cell: Cell, name: str, named: list[Ack], joined: list[Ack], incidents
             return _acknowledged(cell, ack)
     alike = [ack for ack in joined if ack.word in (None, cell.verdict)]
     incident = incidents.get(cell.incident)
-    if not named and alike and incident:
-        cells = {ack.cell for ack in joined if ack.cell}
-        covered = joining.covered(cell, name, incident, cells)
+    cells = {ack.cell for ack in joined if ack.cell}
+    if not named and alike and incident and joining.covered(cell, name, incident, cells):
         given_later = [ack for ack in alike if _detected_on(cell) <= ack.since]
-        fell = fault is not None and not given_later and _fell(cell, fault)
-        if covered and not fell:
-            return _acknowledged(cell, (given_later or alike)[0])
-        if covered:
-            reasons.append('worse than acknowledged: a drop was found after it joined '
-                           f'incident {incident.number} ({alike[0]})')
-    return cell.model_copy(update={'reason': '; '.join(dict.fromkeys(filter(None, reasons)))})
+        first, *_ = given_later or alike
+        fell = fault is not None and _fell(cell, fault)
+        if given_later or not fell:
+            return _acknowledged(cell, first)
+        reasons.append('worse than acknowledged: a drop was found after it joined '
+                       f'incident {incident.number} ({first})')
+    given = filter(None, reasons)
+    reason = '; '.join(dict.fromkeys(given))
+    return cell.model_copy(update={'reason': reason})
 
 
 def _noted_faults(known: Iterable[Incident]) -> dict[tuple[int, str, str], Fault]:
@@ -191,7 +222,8 @@ def _noted_faults(known: Iterable[Incident]) -> dict[tuple[int, str, str], Fault
     for incident in known:
         for fault in incident.faults.values():
             if fault.acknowledged or fault.beyond_ack:
-                faults.setdefault((incident.number, fault.cell, fault.verdict), fault)
+                key = incident.number, fault.cell, fault.verdict
+                faults.setdefault(key, fault)
     return faults
 
 
@@ -202,8 +234,11 @@ def _detected_on(cell: Cell) -> datetime.date:
 
 def _fell(cell: Cell, fault: Fault) -> bool:
     """Return whether a further drop of an acknowledged cell was found, below the level of last night."""
-    now = fault.model_copy(update={'detected': cell.detected, 'since': cell.begin or fault.since})
-    return fault.beyond_ack or dropped_further(fault, now, cell)
+    if fault.beyond_ack:
+        return True
+    since = cell.begin or fault.since
+    now = fault.model_copy(update={'detected': cell.detected, 'since': since})
+    return dropped_further(fault, now, cell)
 
 
 def _acknowledged(cell: Cell, ack: Ack) -> Cell:
@@ -221,8 +256,10 @@ def _dropped(cell: Cell, ack: Ack, joined: Collection[Ack], fault: Fault | None)
     if day <= ack.since:
         return False
     fell = _fell(cell, fault) if fault else _worse(cell, [ack], True)
+    if not fell:
+        return False
     is_settled = day > ack.since + BEGAN_WITHIN
-    return fell and (is_settled or _worse(cell, joined, False))
+    return is_settled or _worse(cell, joined, False)
 
 
 def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
@@ -230,14 +267,16 @@ def _worse(cell: Cell, known: Collection[Ack], own: bool) -> bool:
 
     The fault that slows one cell may slow another twice as much; and a level that one low night gave may be half
     the true one."""
-    losses = [ack.value / ack.expected - 1 for ack in known if ack.value and ack.expected]
-    if not losses or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
+    changes = [ack.value / ack.expected - 1 for ack in known if ack.value and ack.expected]
+    if not changes or not all((cell.level, cell.expected, cell.usual, cell.usual_low)):
         return True
     side = -1 if cell.better == 'higher' else 1
-    now = side * (cell.level / cell.expected - 1)
+    change = cell.level / cell.expected - 1
+    now = side * change
     if not own:
-        return further(max(map(abs, losses)), now, False, cell)
-    was = max(side * loss for loss in losses)
+        largest = max(map(abs, changes))
+        return further(largest, now, False, cell)
+    was = max(side * change for change in changes)
     settled = True
     if cell.begin:
         began = datetime.date.fromtimestamp(cell.begin)
@@ -250,15 +289,18 @@ def dropped_further(old: Fault, new: Fault, cell: Cell | None) -> bool:
 
     A level that was found less than a week ago is still settling, and so is that of a further spell. ``cell``:
     None of what is no cell."""
+    if not old.detected:
+        return False
     between_drops = new.detected - old.detected
-    if not old.detected or between_drops < TOGETHER_SECONDS:
+    if between_drops < TOGETHER_SECONDS:
         return False
     now = new.loss
     if cell and cell.level:
         now = loss(cell, cell.level)
     began_before = old.detected - old.since >= TOGETHER_SECONDS
     lasted = old.measured - old.detected >= _SETTLED_SECONDS
-    settled = (began_before or lasted) and new.since <= old.detected
+    is_same_spell = new.since <= old.detected
+    settled = is_same_spell and (began_before or lasted)
     return further(old.loss, now, settled, cell)
 
 
@@ -266,33 +308,41 @@ def further(was: float, now: float, settled: bool, cell: Cell | None) -> bool:
     """Return whether a loss is a further drop: by 1 %, a tenth, or the noise of a night. Losses are shares.
 
     A loss that the first nights of a slowdown gave, not ``settled``, may be half the true one."""
-    noise = abs(cell.usual_low / cell.usual - 1) / 3 if cell and cell.usual and cell.usual_low else 0.0
-    return now > max(was if settled else 2 * was, was + max(_NEAR, noise, _TENTH * was))
+    noise = 0.0
+    if cell and cell.usual and cell.usual_low:
+        band = abs(cell.usual_low / cell.usual - 1)
+        noise = band / 3                # it is three spreads wide
+    near = max(_NEAR, noise, _TENTH * was)
+    settled_loss = was if settled else 2 * was
+    return now > settled_loss and now > was + near
 
 
-def _warnings(system: str, fits: list[tuple[str, Ack, list[Cell]]], today: datetime.date,
+def _warnings(system: str, fits: list[_Fit], today: datetime.date,
               acks_from: Mapping[int, datetime.date]) -> list[str]:
     """Return a sentence for each that expired, whose fault is over or whose incident is unknown; one for all of an
     incident."""
-    sentences: dict[str, None] = {}
-    known = numbers(system) if any(ack.incident for _, ack, _ in fits) else set()
+    has_incident = any(fit.ack.incident for fit in fits)
+    known = numbers(system) if has_incident else set()
     over = {number for number, day in acks_from.items() if day == datetime.date.max}
     bad = set()     # numbers of incidents, and names of cells
-    for _, ack, cells in fits:
+    for fit in fits:
+        ack = fit.ack
         is_open = not ack.cell and ack.incident in known - over
-        if is_open or any(cell.verdict in BAD for cell in cells):
+        if is_open or any(cell.verdict in BAD for cell in fit.cells):
             bad.add(ack.incident or ack.cell)
+    sentences: dict[str, None] = {}
     for place, ack, cells in fits:
         what = f'incident {ack.incident}' if ack.incident else ack.cell
+        removal = _removal(ack, system)
         if not ack.holds(today):
             is_bad = (ack.incident or ack.cell) in bad
-            then = 'it counts again' if is_bad else _removal(ack, system)
+            then = 'it counts again' if is_bad else removal
             sentence = f'the acknowledgement of {what} by {ack.by} expired on {ack.until} ({ack.why}): {then}'
         elif ack.incident and ack.incident not in known:
             valid = several([*map(str, sorted(known))]) or 'none: a bad night opens them'
             sentence = f'{place}no incident {ack.incident}; valid: {valid}'
         elif not ack.holds(today, acks_from):
-            sentence = f'the acknowledgement of {what} ended with it: {_removal(ack, system)} ({ack})'
+            sentence = f'the acknowledgement of {what} ended with it: {removal} ({ack})'
         elif not ack.incident and well(cells):
             words = ' '.join(sorted({cell.verdict for cell in cells}))
             sentence = (f'{what} is {words} again: take its acknowledgement out of systems/{system}/acks.yaml '

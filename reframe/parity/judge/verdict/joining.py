@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from parity.base import codes
 from parity.judge.store import database
-from parity.judge.store.incidents import Fault, Incident, partition_of
+from parity.judge.store.incidents import Fault, Incident, Where, partition_of
 from parity.judge.verdict.model import COMES, Attribution, Cell, CellText
 
 #: A slowdown may have begun so many nights before its estimated begin, where no night was surely good since.
@@ -60,13 +60,14 @@ class Bad(NamedTuple):
         """Return 'everything', 'partition' or 'alone': a partition that no other one is compared with; '' for no
         wide place."""
         where = self.cause.where
-        return 'alone' if where.alone else where.kind if self.wide else ''
+        if where.alone:
+            return 'alone'
+        return where.kind if self.wide else ''
 
     @property
     def partitions(self) -> set[str]:
         """Return its partition, and the others that are slow as it is."""
-        named = self.cause.where.name.split(', ') if self.wide else []
-        return {self.fault.partition, *named}
+        return _slow_alike(self.fault.partition, self.cause.where) if self.wide else {self.fault.partition}
 
     @property
     def parts(self) -> set[str]:
@@ -81,13 +82,20 @@ def _slow(key: Sequence[str]) -> bool:
     return key[0] == 'regressed' and len(key) > 2
 
 
+def _slow_alike(partition: str, where: Where) -> set[str]:
+    """Return the partition of a fault with a wide place, and those that this place names."""
+    return {partition, *where.name.split(', ')}
+
+
 def parts_of(cell: str, subsystem: str, named: str) -> set[str]:
     """Return the parts of the machine that a cell tells of: of ``named``, which its cause names, or else its own.
 
     A code that memory may slow tells of two. ``cell``: '' of a node that the listing names."""
     if named:
         return set(named.split()) - _NO_PART
-    return {subsystem, codes.part_of(cell, subsystem)} if cell else {subsystem}
+    if not cell:
+        return {subsystem}
+    return {subsystem, codes.part_of(cell, subsystem)}
 
 
 def _parts(fault: Fault, named: str = '') -> set[str]:
@@ -130,12 +138,14 @@ class Calendar:
     def span(self, fault: Fault, elsewhere: bool = False) -> Span:
         """Return when a fault may have begun. A failure began in its night. ``elsewhere``: of a node; the good
         nights before ran on others, and say nothing."""
+        since = fault.since
         if fault.word != 'regressed' or fault.listed:
-            return Span(fault.since, fault.since)
-        earliest = self.before(fault.since, LATE)
-        first = earliest if elsewhere else max(fault.last_good, earliest)
+            return Span(since, since)
+        first = self.before(since, LATE)
+        if not elsewhere:
+            first = max(fault.last_good, first)
         surely_slow = fault.first_slow or fault.detected
-        last = max(fault.since, surely_slow)
+        last = max(since, surely_slow)
         return Span(min(first, last), last)
 
 
@@ -180,14 +190,17 @@ class Home:
 
     def take(self, bad: Bad, calendar: Calendar) -> None:
         """Take in a fault of tonight."""
+        of_node = bool(self.nodes)
         self.bad.append(bad)
         self.parts |= bad.parts
         self.checks.add(bad.check)
         self.widen(bad)
-        if bad.wide and not self.nodes:
+        if bad.wide and not of_node:
             self.extents.add(bad.extent)
-            self.wide_cells[bad.fault.partition].add(bad.name)
-        self.span = _common(self.span, calendar.span(bad.fault, elsewhere=bool(self.nodes)))
+            alike = self.wide_cells[bad.fault.partition]
+            alike.add(bad.name)
+        span = calendar.span(bad.fault, elsewhere=of_node)
+        self.span = _common(self.span, span)
 
     def widen(self, bad: Bad) -> None:
         """Note the partitions that a fault calls slow alike."""
@@ -199,31 +212,37 @@ def _common(one: Span, other: Span) -> Span:
     """Return the nights in which both may have begun: those of the first, where there are none."""
     if not one.meets(other):
         return one
-    return Span(max(one.first, other.first), min(one.last, other.last))
+    first = max(one.first, other.first)
+    last = min(one.last, other.last)
+    return Span(first, last)
 
 
 def _stored(incident: Incident, calendar: Calendar) -> Home:
     """Return an open incident as a home, by the faults that have not ended."""
     faults = list((incident.left or incident.faults).values())
-    first, *others = [fault for fault in faults if fault.since >= incident.begin] or faults
+    since_begin = [fault for fault in faults if fault.since >= incident.begin]
+    first, *others = since_begin or faults
     of_node = bool(incident.nodes)
-    home = Home(incident.key, calendar.span(first, of_node), incident=incident, nodes=incident.nodes)
+    span = calendar.span(first, of_node)
+    for fault in others:
+        span = _common(span, calendar.span(fault, of_node))
+    home = Home(incident.key, span, incident=incident, nodes=incident.nodes)
     drops = [event.start for event in incident.events if event.what == 'worse']
     if drops:
-        home.drop = Span(calendar.before(drops[-1], DROP), drops[-1])
-    for fault in others:
-        home.span = _common(home.span, calendar.span(fault, of_node))
+        last = drops[-1]
+        home.drop = Span(calendar.before(last, DROP), last)
     # of a node that waits to be measured, all cells ended: their parts count
-    with_parts = faults if incident.nodes else incident.left.values()
+    with_parts = faults if of_node else incident.left.values()
     for fault in with_parts:
-        home.parts |= _parts(fault, fault.blamed or incident.part)
+        part = fault.blamed or incident.part
+        home.parts |= _parts(fault, part)
     for name, fault in incident.left.items():
         home.checks.add((fault.partition, fault.check))
-        kind = fault.where.kind or incident.where.kind
+        where = fault.where
+        kind = where.kind or incident.where.kind
         if kind in ('partition', 'everything'):
-            home.extents.add('alone' if fault.where.alone else kind)
-            named = fault.where.name.split(', ')
-            home.partitions |= {fault.partition, *named} - {''}
+            home.extents.add('alone' if where.alone else kind)
+            home.partitions |= _slow_alike(fault.partition, where) - {''}
             home.wide_cells[fault.partition].add(name)
     return home
 
@@ -231,17 +250,21 @@ def _stored(incident: Incident, calendar: Calendar) -> Home:
 def belongs(bad: Bad, home: Home, calendar: Calendar) -> bool:
     """Return whether a fault that no incident has yet belongs to one: same place, same part, begun together."""
     span = calendar.span(bad.fault)
-    began_together = home.span.meets(span) or home.drop is not None and home.drop.meets(span)
+    with_drop = home.drop is not None and home.drop.meets(span)
+    began_together = with_drop or home.span.meets(span)
     if not bad.slow or not _slow(home.key):
-        dead_node = bad.key[:2] == ['failed', 'node']
-        return bad.key == home.key and (dead_node or began_together)
+        is_dead_node = bad.key[:2] == ['failed', 'node']
+        return bad.key == home.key and (is_dead_node or began_together)
     if not _same_place(bad, home):
         return False
-    same_part = bool(bad.parts & home.parts)
-    if home.nodes:      # a cell shows a slow node when a job hits it: its begin says nothing
-        may_have_begun = home.span.meets(calendar.span(bad.fault, elsewhere=True))
-        return same_part or bool(bad.node) and may_have_begun
-    return same_part and began_together
+    same_part = not bad.parts.isdisjoint(home.parts)
+    if not home.nodes:
+        return same_part and began_together
+    # a cell shows a slow node when a job hits it: its begin says nothing
+    if same_part:
+        return True
+    span = calendar.span(bad.fault, elsewhere=True)
+    return bool(bad.node) and home.span.meets(span)
 
 
 def _same_place(bad: Bad, home: Home) -> bool:
@@ -254,13 +277,16 @@ def _same_place(bad: Bad, home: Home) -> bool:
         return bad.node in home.nodes
     if home.nodes:
         return not bad.wide and _ran_there_alone(bad, home)
+    partition = bad.fault.partition
     if bad.wide and home.partitions:
-        alike = bad.partitions if bad.extent == 'everything' else {bad.fault.partition}
-        return bool(alike & home.partitions) or _of_everything(bad.extent, home.extents)
+        alike = bad.partitions if bad.extent == 'everything' else {partition}
+        if not alike.isdisjoint(home.partitions):
+            return True
+        return _of_everything(bad.extent, home.extents)
     if bad.check in home.checks:
         return True
-    alike = home.wide_cells[bad.fault.partition]
-    return not bad.wide and len(alike) >= FEW
+    wide_cells = home.wide_cells[partition]
+    return not bad.wide and len(wide_cells) >= FEW
 
 
 def _of_everything(extent: str, others: set[str]) -> bool:
@@ -274,9 +300,10 @@ def _of_everything(extent: str, others: set[str]) -> bool:
 def _ran_there_alone(bad: Bad, home: Home) -> bool:
     """Return whether a cell ran on a home's node alone on its first slow night, and tells of a part that is slow
     there."""
-    began_tonight = bad.fault.since == bad.fault.measured
-    same_part = bad.parts & home.parts
-    return began_tonight and bad.fault.nodes == home.nodes and bool(same_part)
+    fault = bad.fault
+    if fault.since != fault.measured or fault.nodes != home.nodes:
+        return False
+    return not bad.parts.isdisjoint(home.parts)
 
 
 def covered(cell: Cell, name: str, incident: Incident, known: Collection[str]) -> bool:
@@ -291,29 +318,32 @@ def covered(cell: Cell, name: str, incident: Incident, known: Collection[str]) -
     cause = cell.cause or Attribution()
     if cause.where.kind in ('partition', 'everything'):
         return False
-    parts: set[str] = set()
+    known_parts: set[str] = set()
     for fault in incident.faults.values():
-        acknowledged = fault.cell in known if known else fault.listed
-        if acknowledged:
-            parts |= _parts(fault, fault.blamed or incident.part)
-    own = parts_of(name, cell.subsystem, cause.subsystem.name)
-    return bool(parts & own)
+        is_known = fault.cell in known if known else fault.listed
+        if is_known:
+            part = fault.blamed or incident.part
+            known_parts |= _parts(fault, part)
+    cell_parts = parts_of(name, cell.subsystem, cause.subsystem.name)
+    return not known_parts.isdisjoint(cell_parts)
 
 
 def has(bad: Bad, home: Home, calendar: Calendar) -> bool:
     """Return whether a fault is one that the incident has: it lasts, or ended there not long ago."""
-    old = home.incident.faults[bad.name]
-    if old.word != bad.fault.word:
+    old, new = home.incident.faults[bad.name], bad.fault
+    if old.word != new.word:
         return False
     on_other_node = bool(bad.node) and bad.node not in home.nodes
-    if bad.fault.listed and on_other_node:
+    if new.listed and on_other_node:
         return False
     if not old.well:
         comes_and_goes = bool(bad.row) and bad.row.cell.state == COMES
         return comes_and_goes or not (home.nodes and on_other_node)
-    if old.moved or on_other_node or home.nodes and bad.wide:
+    if old.moved or on_other_node:
         return False
-    return old.measured >= calendar.before(bad.fault.measured, BACK)
+    if home.nodes and bad.wide:
+        return False
+    return old.measured >= calendar.before(new.measured, BACK)
 
 
 class _Homes:
@@ -361,15 +391,18 @@ class _Homes:
     def best(self, bad: Bad) -> Home | None:
         """Return the home with the most wide cells in the partition of a fault that belongs to several: there it
         may be slow as others are. The oldest of equal ones."""
-        def in_its_partition(home: Home) -> int:
-            return len(home.wide_cells.get(bad.fault.partition, ()))
-        return max(self.fitting(bad), key=in_its_partition, default=None)
+        partition = bad.fault.partition
+
+        def wide_cells(home: Home) -> int:
+            return len(home.wide_cells.get(partition, ()))
+        return max(self.fitting(bad), key=wide_cells, default=None)
 
     def take(self, bad: Bad, home: Home | None) -> None:
         """Have a home take in a fault; a new one where there is none."""
         if home is None:
-            span = self.calendar.span(bad.fault, elsewhere=bool(bad.node))
-            home = Home(bad.key, span, nodes=[bad.node] if bad.node else [])
+            nodes = [bad.node] if bad.node else []
+            span = self.calendar.span(bad.fault, elsewhere=bool(nodes))
+            home = Home(bad.key, span, nodes=nodes)
             self.every.append(home)
         home.take(bad, self.calendar)
         self._index(home)
@@ -381,8 +414,11 @@ def _leading(bad: Bad) -> list[tuple]:
         return [('key', *bad.key)]
     if bad.node:
         return [('node', bad.node)]
-    own = bad.fault.partition
-    marks: list[tuple] = [('partition', name) for name in [own, *sorted(bad.partitions - {own})]]
+    partition = bad.fault.partition
+    others = bad.partitions - {partition}
+    marks: list[tuple] = [('partition', partition)]
+    for name in sorted(others):
+        marks.append(('partition', name))
     marks.append(('check', *bad.check))
     if bad.extent in ('alone', 'everything'):
         marks.append(('everything',))
@@ -404,7 +440,7 @@ def _marks(home: Home) -> Iterator[tuple]:
             yield ('everything',)
 
 
-def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> list[Home]:
+def homes(faults: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> list[Home]:
     """Return the open incidents of ``known``, and those that tonight opens, each with tonight's faults.
 
     A fault stays in its incident. The others join one, the surest places first. Then a wider place takes what it
@@ -412,7 +448,7 @@ def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -
     sets = _Homes(known, calendar)
     stays: list[tuple[Bad, Home]] = []
     joins: list[Bad] = []
-    for bad in sorted(found, key=lambda bad: (bad.fault.since, -bad.fault.loss)):
+    for bad in sorted(faults, key=_by_begin):
         home = sets.of(bad)
         if home is None:
             joins.append(bad)
@@ -420,24 +456,38 @@ def homes(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -
             stays.append((bad, home))
     for bad, home in stays:
         home.widen(bad)
-    for bad in sorted(joins, key=lambda bad: not (bad.node or bad.wide)):
+    for bad in sorted(joins, key=_placeless_last):
         sets.take(bad, sets.best(bad))
     for bad, home in stays:
-        sets.take(bad, _wider(bad, home, sets) or home)
+        wider = _wider(bad, home, sets)
+        sets.take(bad, wider or home)
     _merge(sets)
     closed = [incident for incident in known if incident.closed]
     stored: dict[int, Home] = {}
     new: list[Home] = []
     for home in sets.every:
-        if home.incident is None and home.bad:
+        if home.incident is None:
+            if not home.bad:
+                continue
             home.incident = _back(home, closed)
         if home.incident is None:
-            new += [home] if home.bad else []
+            new.append(home)
         elif home.number in stored:         # two of tonight's are one that is back
             stored[home.number].bad += home.bad
         else:
             stored[home.number] = home
-    return [*stored.values(), *sorted(new, key=lambda home: -home.loss)]
+    worst_first = sorted(new, key=lambda home: -home.loss)
+    return [*stored.values(), *worst_first]
+
+
+def _by_begin(bad: Bad) -> tuple[float, float]:
+    """Return the place of a fault in an order by begin, of equal ones by loss."""
+    return bad.fault.since, -bad.fault.loss
+
+
+def _placeless_last(bad: Bad) -> bool:
+    """Return the place of a fault in an order that has those last whose place is not known."""
+    return not (bad.node or bad.wide)
 
 
 def _wider(bad: Bad, home: Home, sets: _Homes) -> Home | None:
@@ -462,10 +512,11 @@ def _merge(sets: _Homes) -> None:
     for home in slowdowns:
         if not home.nodes or home.incident or home.listed:
             continue
-        wider = next((other for other in wide if _explains(other, home, sets.calendar)), None)
-        if wider is not None:
-            wider.bad += home.bad
-            home.bad = []
+        for other in wide:
+            if _explains(other, home, sets.calendar):
+                other.bad += home.bad
+                home.bad = []
+                break
 
 
 def _explains(wide: Home, node: Home, calendar: Calendar) -> bool:
@@ -474,11 +525,12 @@ def _explains(wide: Home, node: Home, calendar: Calendar) -> bool:
     tonight = node.bad[0].fault.measured
     if wide.incident and wide.incident.since < calendar.before(tonight, DROP):
         return False
-    began_together = all(wide.span.meets(calendar.span(bad.fault)) for bad in node.bad)
-    if not wide.parts & node.parts or not began_together:
+    if wide.parts.isdisjoint(node.parts):
         return False
-    if any(bad.fault.partition not in wide.partitions for bad in node.bad):
-        return False
+    for bad in node.bad:
+        span = calendar.span(bad.fault)
+        if bad.fault.partition not in wide.partitions or not wide.span.meets(span):
+            return False
     count = 0
     for names in wide.wide_cells.values():
         count += len(names)
@@ -496,14 +548,23 @@ def _back(home: Home, closed: Sequence[Incident]) -> Incident | None:
 def _is_again(home: Home, incident: Incident) -> bool:
     """Return whether a new home is on an incident's node, in a part that was slow there; or has most of its cells
     and no others."""
+    faults = incident.faults
     if home.nodes or incident.nodes:
-        parts = {fault.part for fault in incident.faults.values()}
-        same_part = home.key[0] != 'regressed' or any(bad.fault.part in parts for bad in home.bad)
-        return same_part and home.nodes == incident.nodes
+        if home.nodes != incident.nodes:
+            return False
+        if home.key[0] != 'regressed':
+            return True
+        slow_parts = {fault.part for fault in faults.values()}
+        return any(bad.fault.part in slow_parts for bad in home.bad)
     names = {bad.name for bad in home.bad}
-    return names <= incident.faults.keys() and 2 * len(names) > len(incident.faults)
+    are_most = 2 * len(names) > len(faults)
+    return are_most and names <= faults.keys()
 
 
-def numbers(found: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> Mapping[str, int]:
+def numbers(faults: Iterable[Bad], known: Sequence[Incident], calendar: Calendar) -> Mapping[str, int]:
     """Return the number of the incident of each fault, by name; 0 for a new one."""
-    return {bad.name: home.number for home in homes(found, known, calendar) for bad in home.bad}
+    number_of = {}
+    for home in homes(faults, known, calendar):
+        for bad in home.bad:
+            number_of[bad.name] = home.number
+    return number_of
