@@ -12,8 +12,10 @@ FIGURE, ALONE, INTERVAL, ONE, BOUND, LEFT, RIGHT = '●○─│╎◂▸'
 def head(scale: Scale, width: int) -> str:
     """Return the labels of the axis over bars that are so wide."""
     left, middle, right = scale.labels
-    label = left.ljust(width // 2) + middle
-    return label + right.rjust(width - len(label))
+    half = width // 2
+    label = left.ljust(half) + middle
+    rest = width - len(label)
+    return label + right.rjust(rest)
 
 
 def drawn(bar: Bar, scale: Scale, width: int) -> str:
@@ -21,19 +23,22 @@ def drawn(bar: Bar, scale: Scale, width: int) -> str:
     signs = [' '] * width
     signs[width // 2] = ONE
     if bar.low is not None and bar.high is not None:
-        first, last = _column(bar.low, scale, width), _column(bar.high, scale, width)
-        for column in range(max(first, 0), min(last, width - 1) + 1):
+        first = max(_column(bar.low, scale, width), 0)
+        last = min(_column(bar.high, scale, width), width - 1)
+        for column in range(first, last + 1):
             signs[column] = INTERVAL
     for bound in bar.bounds:
-        if 0 <= _column(bound, scale, width) < width:
-            signs[_column(bound, scale, width)] = BOUND
+        column = _column(bound, scale, width)
+        if 0 <= column < width:
+            signs[column] = BOUND
     column = _column(bar.speed, scale, width)
     if 0 <= column < width:
         signs[column] = ALONE if bar.low is None else FIGURE
-    furthest = [value for value in (bar.speed, bar.low, bar.high) if value is not None]
-    if _column(min(furthest), scale, width) < 0:
+    drawn_values = [value for value in (bar.speed, bar.low, bar.high) if value is not None]
+    lowest, highest = min(drawn_values), max(drawn_values)
+    if _column(lowest, scale, width) < 0:
         signs[0] = LEFT
-    if _column(max(furthest), scale, width) >= width:
+    if _column(highest, scale, width) >= width:
         signs[-1] = RIGHT
     return ''.join(signs).rstrip()
 

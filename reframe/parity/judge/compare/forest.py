@@ -60,16 +60,18 @@ class Scale:
 
 def bar(figure: Row | PairState, expected: PairState | None = None) -> Bar | None:
     """Return the bar of a ratio, with the bounds that are ``expected``; None where there is no ratio."""
-    if not figure.ratio or figure.ratio < 0 or not math.isfinite(figure.ratio):
+    ratio, low, high = figure.ratio, figure.low, figure.high
+    if not ratio or ratio < 0 or not math.isfinite(ratio):
         return None
-    low, high = figure.low, figure.high
     if not low or not high or not math.isfinite(high):
         low = high = None
-    at_least = expected.at_least if expected else None
-    at_most = expected.at_most if expected else None
+    at_least, at_most = None, None
+    if expected:
+        at_least, at_most = expected.at_least, expected.at_most
     if figure.better != 'lower':
-        return Bar(figure.ratio, low, high, at_least, at_most)
-    return Bar(1 / figure.ratio, _inverse(high), _inverse(low), _inverse(at_most), _inverse(at_least))
+        return Bar(ratio, low, high, at_least, at_most)
+    inverse_low, inverse_high = _inverse(high), _inverse(low)
+    return Bar(1 / ratio, inverse_low, inverse_high, _inverse(at_most), _inverse(at_least))
 
 
 def _inverse(value: float | None) -> float | None:
@@ -81,10 +83,11 @@ def scale(bars: Sequence[Bar], longer: float) -> Scale:
 
     ``longer``: TERMINAL or PAGE."""
     distances = sorted(one.far for one in bars) or [0.0]
-    usual = distances[math.ceil(_MOST * len(distances)) - 1]
+    held_whole = math.ceil(_MOST * len(distances))
+    longest = longer * distances[held_whole - 1]
     for one in bars:
         distances += _far(*one.bounds)
-    held = max(distance for distance in distances if distance <= longer * usual)
+    held = max(distance for distance in distances if distance <= longest)
     for end in _ENDS:
         if -math.log(end) >= held:
             return Scale(end)

@@ -41,18 +41,21 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     def row(one: Measured, other: Measured, never: Sequence[str] | None) -> Row:
         return _row(one, other, names, margin, confidence, never)
 
-    every = list(_joined(baseline, candidate))
-    joined = [(one, other) for one, other in every if one.values or other.values]
-    neither = [(one, other) for one, other in every if not (one.values or other.values)]
+    joined, neither = [], []
+    for one, other in _joined(baseline, candidate):
+        has_values = one.values or other.values
+        (joined if has_values else neither).append((one, other))
     rows = [row(one, other, never) for one, other in joined]
-    means = _means(zip(rows, joined, strict=True), confidence)      # before the rows are sorted
+    means = _means(rows, joined, confidence)        # before the rows are sorted
     if _have_several_places(baseline, candidate):
-        partitions = [one.place.partition(':')[2] for one, _ in joined]
-        rows = [row.model_copy(update={'partition': name}) for row, name in zip(rows, partitions, strict=True)]
+        rows = _with_partitions(rows, joined)
     rows.sort(key=lambda row: _rank(row.subsystem))
     differs = _differences(rows)
-    alike, unknown = _shared([(one.facts, other.facts) for one, other in joined if one.values and other.values])
-    notes = [f'{side.name}: {note}' for side in (baseline, candidate) for note in side.notes]
+    facts = [(one.facts, other.facts) for one, other in joined if one.values and other.values]
+    alike, unknown = _shared(facts)
+    notes = []
+    for side in (baseline, candidate):
+        notes += [f'{side.name}: {note}' for note in side.notes]
     notes += _neither(*names, neither)
     if baseline.kind == 'published':
         notes.append('in print each run counts as a session: intervals hold for these runs, and say nothing of '
@@ -66,14 +69,26 @@ def compare(baseline: Side, candidate: Side, margin: float = MARGIN, label: bool
     compared = Comparison(
         baseline=baseline, candidate=candidate, confidence=confidence, margin=margin, alike=alike,
         differs=differs, labelled=label, rows=rows, means=means, notes=notes)
-    expectations = [state for pair in declared for state in pairs.judged(pair, compared)]
+    expectations = []
+    for pair in declared:
+        expectations += pairs.judged(pair, compared)
     return compared.model_copy(update={'expectations': expectations})
+
+
+def _with_partitions(rows: list[Row], joined: list[tuple[Measured, Measured]]) -> list[Row]:
+    """Return the rows with the name of their partition; ``joined``: the cells of each row."""
+    named_rows = []
+    for row, (one, _) in zip(rows, joined, strict=True):
+        partition = resolve.partition_of(one.place)
+        named_rows.append(row.model_copy(update={'partition': partition}))
+    return named_rows
 
 
 def _rank(subsystem: str) -> tuple[int, str]:
     order = (*codes.SUBSYSTEMS, 'other')
-    place = order.index(subsystem) if subsystem in order else len(order)
-    return place, subsystem
+    if subsystem not in order:
+        return len(order), subsystem
+    return order.index(subsystem), subsystem
 
 
 def _differences(rows: list[Row]) -> list[Difference]:
@@ -82,8 +97,11 @@ def _differences(rows: list[Row]) -> list[Difference]:
     for row in rows:
         for unlike in row.differs:
             often[unlike.fact, unlike.baseline, unlike.candidate] += 1
-    return [Difference(fact=fact, baseline=baseline, candidate=candidate, metrics=count)
-            for (fact, baseline, candidate), count in often.items()]
+    differences = []
+    for (fact, baseline, candidate), count in often.items():
+        difference = Difference(fact=fact, baseline=baseline, candidate=candidate, metrics=count)
+        differences.append(difference)
+    return differences
 
 
 def _with_state(row: Row, expected: Expectation, confidence: float) -> Row:
@@ -100,8 +118,10 @@ def _neither(baseline: str, candidate: str, lacking: list[tuple[Measured, Measur
     ones = sum(one.status == 'disturbed' for one, _ in lacking)
     others = sum(other.status == 'disturbed' for _, other in lacking)
     if not (ones or others):
-        return [f'{counted(len(lacking), "metric", "were")} measured on neither side']
-    return [f'{counted(len(lacking), "metric")} without a figure that nobody disturbed; '
+        were = counted(len(lacking), 'metric', 'were')
+        return [f'{were} measured on neither side']
+    count = counted(len(lacking), 'metric')
+    return [f'{count} without a figure that nobody disturbed; '
             f'of disturbed ones {baseline} has {ones}, {candidate} has {others}']
 
 
@@ -111,9 +131,12 @@ def alone(side: Side) -> Comparison:
     for cell in side.cells:
         row = _row(cell, _nothing(cell), ('', ''), MARGIN, CONFIDENCE)
         low, high = limits(cell.values)
-        rows.append(row.model_copy(update={
-            'n': row.n_baseline, 'kind': cell.kind, 'reason': cell.reason, 'low': low, 'high': high}))
-    return compare(replace(side, cells=[]), Side('', side.kind, [])).model_copy(update={'rows': rows})
+        update = {'n': row.n_baseline, 'kind': cell.kind, 'reason': cell.reason, 'low': low, 'high': high}
+        rows.append(row.model_copy(update=update))
+    without_cells = replace(side, cells=[])
+    nobody = Side('', side.kind, [])
+    compared = compare(without_cells, nobody)
+    return compared.model_copy(update={'rows': rows})
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
@@ -121,9 +144,12 @@ def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measure
 
     The partition's name counts only where a side has several: otherwise it is compared."""
     by_place = _have_several_places(baseline, candidate)
-    ones, others = _by_metric(baseline, by_place), _by_metric(candidate, by_place)
+    ones = _by_metric(baseline, by_place)
+    others = _by_metric(candidate, by_place)
     for metric in ones | others:
-        yield from _pairs(ones.get(metric, {}), others.get(metric, {}))
+        here = ones.get(metric, {})
+        there = others.get(metric, {})
+        yield from _pairs(here, there)
 
 
 def _have_several_places(*both: Side) -> bool:
@@ -134,23 +160,26 @@ def _by_metric(side: Side, by_place: bool) -> dict[tuple[str, str, str], dict[st
     """Return the cells by case, metric and, where it counts, place; then by environment."""
     cells: dict[tuple[str, str, str], dict[str, Measured]] = {}
     for cell in side.cells:
-        partition = cell.place.partition(':')[2]
-        metric = cell.case, cell.metric, partition if by_place else ''
-        cells.setdefault(metric, {})[cell.environ] = cell
+        partition = resolve.partition_of(cell.place) if by_place else ''
+        by_environ = cells.setdefault((cell.case, cell.metric, partition), {})
+        by_environ[cell.environ] = cell
     return cells
 
 
 def _pairs(ones: dict[str, Measured], others: dict[str, Measured]) -> Iterator[tuple[Measured, Measured]]:
     """Yield the pairs of one metric; both sides are by environment."""
     for environ in list(ones):
-        if environ in others and (ones[environ].values or others[environ].values):
+        if environ not in others:
+            continue
+        if ones[environ].values or others[environ].values:
             yield ones.pop(environ), others.pop(environ)
     here, there = list(ones.values()), list(others.values())
     if len(here) == len(there) == 1:
         yield here[0], there[0]
         return
     for one in here:        # in an environment of both, neither side has a figure: one pair, counted once
-        yield one, others.get(one.environ) or _nothing(one, there)
+        other = others.get(one.environ)
+        yield one, other or _nothing(one, there)
     for other in there:
         if other.environ not in ones:
             yield _nothing(other, here), other
@@ -165,26 +194,32 @@ def _nothing(like: Measured, there: Sequence[Measured] = ()) -> Measured:
             break
     if not reason:
         environs = {cell.environ for cell in there if cell.values}
-        elsewhere = sorted(environs - {like.environ})
+        elsewhere = ', '.join(sorted(environs - {like.environ}))
         if elsewhere:
-            reason = f'measured in another environment: {", ".join(elsewhere)}'
+            reason = f'measured in another environment: {elsewhere}'
     return replace(like, values=[], label='', status=status, reason=reason)
 
 
 def _shared(facts: list[tuple[Facts, Facts]]) -> tuple[dict[str, str], list[str]]:
     """Return the facts that all rows that were compared share, and a note for each that one side does not tell."""
     values: dict[str, set[str | None]] = defaultdict(set)
-    untold: Counter[str] = Counter()
+    one_sided: Counter[str] = Counter()
     for one, other in facts:
         for fact in one.keys() | other.keys():
             values[fact] |= {one.get(fact), other.get(fact)}
         if one and other:
-            untold.update(one.keys() ^ other.keys())
+            one_sided.update(one.keys() ^ other.keys())
         else:
-            untold['software, ranks, size and all else'] += 1
-    shared = {fact: values[fact].pop() for fact in sorted(values) if len(values[fact]) == 1}
-    return shared, [f'not known to be like for like: {fact} of {counted(count, "metric")}'
-                    for fact, count in sorted(untold.items())]
+            one_sided['software, ranks, size and all else'] += 1
+    shared = {}
+    for fact in sorted(values):
+        if len(values[fact]) == 1:
+            shared[fact] = values[fact].pop()
+    notes = []
+    for fact, count in sorted(one_sided.items()):
+        metrics = counted(count, 'metric')
+        notes.append(f'not known to be like for like: {fact} of {metrics}')
+    return shared, notes
 
 
 class _Compared(NamedTuple):
@@ -195,18 +230,23 @@ class _Compared(NamedTuple):
     candidate: Sample
 
 
-def _means(compared: Iterable[tuple[Row, tuple[Measured, Measured]]], confidence: float) -> list[Mean]:
+def _means(rows: list[Row], joined: list[tuple[Measured, Measured]], confidence: float) -> list[Mean]:
     """Return a geometric mean a subsystem: of the metrics of a case, of the cases of a check, of the checks.
 
     So a check with many sizes weighs no more than one with a single figure. A rate and a time of the same run do
     not count twice. Rows without a ratio, refused ones and cached figures are not in it. The interval is of the
-    sessions that have all metrics, a mean of each: metrics of a session are not independent."""
+    sessions that have all metrics, a mean of each: metrics of a session are not independent. ``joined``: the cells
+    of each row."""
     by_subsystem: dict[str, list[_Compared]] = {}
-    for row, (one, other) in compared:
+    for row, (one, other) in zip(rows, joined, strict=True):
         if row.ratio and row.better and not row.label:
-            entry = _Compared(row, _sample(one), _sample(other))
-            by_subsystem.setdefault(row.subsystem, []).append(entry)
-    return [_mean(by_subsystem[subsystem], confidence) for subsystem in sorted(by_subsystem)]
+            compared = _Compared(row, _sample(one), _sample(other))
+            by_subsystem.setdefault(row.subsystem, []).append(compared)
+    means = []
+    for subsystem in sorted(by_subsystem):
+        of_subsystem = by_subsystem[subsystem]
+        means.append(_mean(of_subsystem, confidence))
+    return means
 
 
 def _mean(compared: list[_Compared], confidence: float) -> Mean:
@@ -219,24 +259,22 @@ def _mean(compared: list[_Compared], confidence: float) -> Mean:
         direction = 1 if row.better == 'higher' else -1
         weight = direction / cases[row.check] / metrics[row.check, row.benchmark]
         log_of_check[row.check] += weight * math.log(row.ratio)
-        ones.append((weight / len(cases), one))
-        others.append((weight / len(cases), other))
+        share = weight / len(cases)
+        ones.append((share, one))
+        others.append((share, other))
     baseline = interval.mean(ones)
     candidate = interval.mean(others)
     whole = interval.ratio(baseline, candidate, confidence)
     speed = whole.ratio
     if whole.low is None:
         speed = math.exp(fmean(log_of_check.values()))
+    checks = {check: math.exp(log) for check, log in log_of_check.items()}
+    subsystem = compared[0].row.subsystem
+    sessions = len(baseline.sessions), len(candidate.sessions)
+    reason = whole.why or whole.note
     return Mean(
-        subsystem=compared[0].row.subsystem,
-        speed=speed,
-        metrics=len(compared),
-        low=whole.low,
-        high=whole.high,
-        checks={check: math.exp(log) for check, log in log_of_check.items()},
-        sessions_baseline=len(baseline.sessions),
-        sessions_candidate=len(candidate.sessions),
-        reason=whole.why or whole.note)
+        subsystem=subsystem, speed=speed, metrics=len(compared), low=whole.low, high=whole.high, checks=checks,
+        sessions_baseline=sessions[0], sessions_candidate=sessions[1], reason=reason)
 
 
 def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin: float, confidence: float,
@@ -244,15 +282,18 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     """Return the row of two cells; either may have no values. All but ``never`` may differ; None: nothing may."""
     both = (baseline, candidate)
     fields = _fields(baseline, candidate)
-    lacking = [f'not measured on {name}: {cell.reason or "not among its cases"}'
-               for name, cell in zip(names, both, strict=True) if not cell.values]
+    lacking = []
+    for name, cell in zip(names, both, strict=True):
+        if not cell.values:
+            why = cell.reason or 'not among its cases'
+            lacking.append(f'not measured on {name}: {why}')
     if lacking:
         return Row(**fields, reason='; '.join(lacking))
     differs = _unlike(baseline, candidate)
     refusing = [unlike for unlike in differs if never is None or unlike.fact in never]
     if refusing:
-        texts = [f'{unlike.fact} {unlike.baseline} | {unlike.candidate}' for unlike in refusing]
-        return Row(**fields, differs=differs, refused=True, reason=f'not like for like: {"; ".join(texts)}')
+        reason = f'not like for like: {_listed(refusing)}'
+        return Row(**fields, differs=differs, refused=True, reason=reason)
 
     result = _ratio(both, confidence)
     if result.ratio is not None:
@@ -260,44 +301,66 @@ def _row(baseline: Measured, candidate: Measured, names: tuple[str, str], margin
     verdict: Word = word(result.low, result.high, fields['better'], margin)
     why = result.why
     if not any(run.value for cell in both for run in cell.values):
-        why = f'always 0 on both sides, {counted(fields["n"], "run")}'
+        runs = counted(fields['n'], 'run')
+        why = f'always 0 on both sides, {runs}'
         if min(fields['sessions_baseline'], fields['sessions_candidate']) > 1:
             verdict = 'equivalent'
     reasons = [fields['label'], why]
-    reasons += [f'{name}: newest {cell.reason}' for name, cell in zip(names, both, strict=True) if cell.reason]
+    for name, cell in zip(names, both, strict=True):
+        if cell.reason:
+            reasons.append(f'{name}: newest {cell.reason}')
     if fields['label']:
         verdict = 'undecided'
     if not fields['better']:
         reasons.append('whether higher or lower is better is not known')
-    left_out = [cell.left_out for cell in both if cell.left_out]
+    reason = '; '.join(filter(None, reasons))
+    left_out = '; '.join(cell.left_out for cell in both if cell.left_out)
+    with_all = _ratio_with_all(both, confidence)
+    notes = [result.note] if result.note else []
     return Row(**fields, differs=differs, ratio=result.ratio, low=result.low, high=result.high,
-               paired=result.paired, left_out='; '.join(left_out),
-               ratio_with_all=_ratio_with_all(both, confidence), verdict=verdict,
-               reason='; '.join(filter(None, reasons)), notes=[result.note] if result.note else [])
+               paired=result.paired, left_out=left_out, ratio_with_all=with_all, verdict=verdict, reason=reason,
+               notes=notes)
+
+
+def _listed(differences: list[Difference]) -> str:
+    """Return 'ranks 4 | 8; size quick | nightly'."""
+    texts = []
+    for unlike in differences:
+        texts.append(f'{unlike.fact} {unlike.baseline} | {unlike.candidate}')
+    return '; '.join(texts)
 
 
 def _fields(baseline: Measured, candidate: Measured) -> dict[str, Any]:
     """Return the fields of a row that need no comparison."""
-    named = baseline if baseline.values else candidate
-    fields = {name: getattr(named, name) for name in ('subsystem', 'check', 'metric', 'unit', 'better', 'changed')}
-    fields['benchmark'] = named.case
+    measured = baseline if baseline.values else candidate
+    fields: dict[str, Any] = {}
+    for name in ('subsystem', 'check', 'metric', 'unit', 'better', 'changed'):
+        fields[name] = getattr(measured, name)
+    fields['benchmark'] = measured.case
     fields['label'] = baseline.label or candidate.label
     fields['n'] = min(len(baseline.values), len(candidate.values))
     for side, cell in (('baseline', baseline), ('candidate', candidate)):
         values = [run.value for run in cell.values]
+        sessions = {run.session for run in cell.values}
         fields[side] = median(values) if values else None
         fields[f'n_{side}'] = len(values)
-        fields[f'sessions_{side}'] = len({run.session for run in cell.values})
+        fields[f'sessions_{side}'] = len(sessions)
         fields[f'spread_{side}'] = interval.spread(values)
         fields[f'nodes_{side}'] = cell.nodes
     return fields
 
 
 def _unlike(baseline: Measured, candidate: Measured) -> list[Difference]:
-    one = {'unit': baseline.unit, 'direction': baseline.better, **baseline.facts}
-    other = {'unit': candidate.unit, 'direction': candidate.better, **candidate.facts}
-    return [Difference(fact=fact, baseline=one[fact], candidate=other[fact])
-            for fact in model.differing(one, other)]
+    one, other = _comparable_facts(baseline), _comparable_facts(candidate)
+    differences = []
+    for fact in model.differing(one, other):
+        difference = Difference(fact=fact, baseline=one[fact], candidate=other[fact])
+        differences.append(difference)
+    return differences
+
+
+def _comparable_facts(cell: Measured) -> Facts:
+    return {'unit': cell.unit, 'direction': cell.better, **cell.facts}
 
 
 def _ratio(both: Sequence[Measured], confidence: float) -> Ratio:
@@ -312,8 +375,12 @@ def _ratio_with_all(both: Sequence[Measured], confidence: float) -> str:
     """Return the ratio with the nights that were left out, and its interval; '' where none were."""
     if not any(cell.every for cell in both):
         return ''
-    found = _ratio([replace(cell, values=cell.every or cell.values) for cell in both], confidence)
-    return pairs.with_interval(found.ratio, found.low, found.high)
+    whole = []
+    for cell in both:
+        values = cell.every or cell.values
+        whole.append(replace(cell, values=values))
+    result = _ratio(whole, confidence)
+    return pairs.with_interval(result.ratio, result.low, result.high)
 
 
 def _sample(cell: Measured) -> Sample:
@@ -328,7 +395,8 @@ def limits(values: Sequence[Value]) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of figures that stand beside none; None where they have none."""
     if not values or min(run.value for run in values) <= 0:
         return None, None
-    return interval.limits(interval.sample(_by_session(values)))
+    sample = interval.sample(_by_session(values))
+    return interval.limits(sample)
 
 
 def word(low: float | None, high: float | None, better: str, margin: float) -> Word:
@@ -339,7 +407,8 @@ def word(low: float | None, high: float | None, better: str, margin: float) -> W
         return 'equivalent'
     if low <= 1 <= high:
         return 'undecided'
-    return 'faster' if (low > 1) == (better == 'higher') else 'slower'
+    is_higher = low > 1
+    return 'faster' if is_higher == (better == 'higher') else 'slower'
 
 
 def like(one: Row | None, other: Row | None, margin: float, several: int = 1) -> str:
@@ -347,22 +416,30 @@ def like(one: Row | None, other: Row | None, margin: float, several: int = 1) ->
     several rows are as wide as lets all hold at once with 95 %."""
     if not one or not other or one.ratio is None or other.ratio is None:
         return ''
-    if other.label.startswith('disturbed') or any(row.low is None or row.low <= 0 for row in (one, other)):
+    if other.label.startswith('disturbed'):
         return 'cannot tell'
-    halves = [math.log(row.high / row.low) / 2 for row in (one, other)]
+    halves = []
+    for row in (one, other):
+        if row.low is None or row.low <= 0:
+            return 'cannot tell'
+        halves.append(math.log(row.high / row.low) / 2)
     half = math.hypot(*halves) * interval.at_once(several)
     apart = abs(math.log(other.ratio / one.ratio))
     bound = math.log1p(margin)
     if apart + half <= bound:
         return 'like'
-    return 'unlike' if apart - half > bound else 'cannot tell'
+    if apart - half > bound:
+        return 'unlike'
+    return 'cannot tell'
 
 
 def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Callable[..., Row]) -> Iterator[Row]:
     """Yield a row for each case of the candidate, beside the fastest of the baseline's figures that fit."""
-    fastest = max(filter(expected.is_baseline, baseline.cells), default=None, key=_speed)
+    of_baseline = filter(expected.is_baseline, baseline.cells)
+    fastest = max(of_baseline, default=None, key=_speed)
     check, metric = expected.metric.split('.')
-    devices = grouped(filter(expected.adds, candidate.cells), attrgetter('case', 'environ'))
+    shares = filter(expected.adds, candidate.cells)
+    devices = grouped(shares, attrgetter('case', 'environ'))
     sums = [_sum(cells, metric) for cells in devices.values()]
     if not sums and fastest:
         sums = [replace(_nothing(fastest), check=check, case=check)]
@@ -371,11 +448,12 @@ def _speedups(expected: Expectation, baseline: Side, candidate: Side, row: Calla
         compared = row(one, other, never=_NODE_TO_NODE)
         differs, notes = [], compared.notes
         if one.values and other.values:
-            differs = [Difference(fact='program', baseline=one.case, candidate=other.case)]
-            differs += [unlike for unlike in compared.differs if unlike.fact != 'check']
-            texts = [f'{unlike.fact} {unlike.baseline} | {unlike.candidate}' for unlike in differs]
-            notes = [*notes, f'{pairs.SPEEDUP}; the programs differ: {"; ".join(texts)}',
-                     f'per joule is left out: {one.check} notes no energy']
+            program = Difference(fact='program', baseline=one.case, candidate=other.case)
+            rest = [unlike for unlike in compared.differs if unlike.fact != 'check']
+            differs = [program, *rest]
+            programs = f'{pairs.SPEEDUP}; the programs differ: {_listed(differs)}'
+            per_joule = f'per joule is left out: {one.check} notes no energy'
+            notes = [*notes, programs, per_joule]
         yield compared.model_copy(update={
             'subsystem': other.subsystem, 'check': check, 'benchmark': other.case, 'metric': metric,
             'against': expected.suffix, 'differs': differs, 'notes': notes})
@@ -387,16 +465,19 @@ def _speed(cell: Measured) -> float:
 
 def _sum(cells: list[Measured], metric: str) -> Measured:
     """Return the sum of a node's devices: a value for each run that has one of every device."""
-    whole = _added([cell.values for cell in cells])
+    values = _added([cell.values for cell in cells])
     past = _added([cell.past for cell in cells])
     every = []
     if any(cell.every for cell in cells):
         every = _added([cell.every or cell.values for cell in cells])
     reason = _first(cell.reason for cell in cells)
-    if not reason and not whole and any(cell.values for cell in cells):
+    has_values = any(cell.values for cell in cells)
+    if has_values and not values and not reason:
         reason = 'no run has every device'
-    return replace(cells[0], metric=metric, values=whole, past=past, every=every, reason=reason,
-                   left_out=_first(cell.left_out for cell in cells), label=_first(cell.label for cell in cells))
+    left_out = _first(cell.left_out for cell in cells)
+    label = _first(cell.label for cell in cells)
+    return replace(cells[0], metric=metric, values=values, past=past, every=every, reason=reason,
+                   left_out=left_out, label=label)
 
 
 def _added(devices: Sequence[Sequence[Value]]) -> list[Value]:
@@ -406,10 +487,15 @@ def _added(devices: Sequence[Sequence[Value]]) -> list[Value]:
         repeated: Counter[tuple] = Counter()
         for value in values:
             job = value.session, value.when
-            runs.setdefault((job, repeated[job]), []).append(value)
+            run = job, repeated[job]
+            runs.setdefault(run, []).append(value)
             repeated[job] += 1
-    whole = [values for values in runs.values() if len(values) == len(devices)]
-    return [replace(values[0], value=math.fsum(run.value for run in values)) for values in whole]
+    sums = []
+    for values in runs.values():
+        if len(values) == len(devices):
+            total = math.fsum(run.value for run in values)
+            sums.append(replace(values[0], value=total))
+    return sums
 
 
 def _first(texts: Iterable[str]) -> str:
@@ -430,12 +516,16 @@ def of_session(system: System, uuid: str, planned: list[Any], confidence: float 
         partitions = (pair.baseline, pair.candidate)
         metrics = set()
         for expected in pair.expect:
-            metrics |= {shared(metric) for metric in (expected.metric, expected.against) if metric}
+            metrics.add(shared(expected.metric))
+            if expected.against:
+                metrics.add(shared(expected.against))
         sides = [resolve.partition(f'{system.name}:{name}', uuid, metrics) for name in partitions]
         one, other = resolve.settled(*sides, slow=slow)
         compared = compare(one, other, confidence=confidence, declared=[pair])
         for state in compared.expectations:
-            named = {(state.benchmark, name) for name in partitions}
-            if named & cases or not state.subsystem and named & checks:
+            here = {(state.benchmark, name) for name in partitions}
+            is_case = not here.isdisjoint(cases)
+            is_check = not state.subsystem and not here.isdisjoint(checks)
+            if is_case or is_check:
                 outcomes.append(state)
     return outcomes

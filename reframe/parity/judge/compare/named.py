@@ -41,20 +41,26 @@ def leave_out(cell: Measured, named: Sequence[NamedNode], starts: Mapping[str, f
 
     Where the cell ran on no other node, all of its partition is slow, and its runs stay."""
     kept: list[Value] = []
-    left_out: list[tuple[Value, NamedNode]] = []
+    slow, nights, incidents_of = set(), set(), set()       # nodes, sessions and incidents of the other runs
     for value in cell.values:
-        node = _node_of(value, named, starts.get(value.session, 0.0))
+        start = starts.get(value.session, 0.0)
+        node = _node_of(value, named, start)
         if node is None:
             kept.append(value)
-        else:
-            left_out.append((value, node))
-    slow = {node.name for _, node in left_out}
-    if not left_out or all(slow.intersection(value.nodes) for value in kept):
+            continue
+        slow.add(node.name)
+        nights.add(value.session)
+        incidents_of.add(node.incident)
+    if not slow or all(slow.intersection(value.nodes) for value in kept):
         return
-    nights = len({value.session for value, _ in left_out})
-    numbers = [f'incident {number}' for number in sorted({node.incident for _, node in left_out} - {0})]
-    of_incidents = f' ({several(numbers)})' if numbers else ''
-    cell.left_out = f'{counted(nights, "night")} on {several(sorted(slow))}{of_incidents} left out'
+    numbers = sorted(incidents_of - {0})
+    of_incidents = ''
+    if numbers:
+        listed = several([f'incident {number}' for number in numbers])
+        of_incidents = f' ({listed})'
+    count = counted(len(nights), 'night')
+    nodes = several(sorted(slow))
+    cell.left_out = f'{count} on {nodes}{of_incidents} left out'
     cell.every, cell.values = cell.values, kept
 
 

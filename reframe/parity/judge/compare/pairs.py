@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -44,18 +44,23 @@ class Expectation(Strict):
 
     @model_validator(mode='after')
     def _bounded(self) -> 'Expectation':
-        if self.at_least is None and self.at_most is None:
+        least, most = self.at_least, self.at_most
+        if least is None and most is None:
             raise ValueError('needs at_least or at_most')
         if self.against_parameters and not self.against:
             raise ValueError('against_parameters needs against: the figure of the baseline, as Check.metric')
-        if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:
-            raise ValueError(f'at_least {self.at_least:g} is above at_most {self.at_most:g}; exchange them')
+        if least is not None and most is not None and least > most:
+            raise ValueError(f'at_least {least:g} is above at_most {most:g}; exchange them')
         return self
 
     @property
     def bounds(self) -> str:
-        both = ('at least', self.at_least), ('at most', self.at_most)
-        return ' and '.join(f'{word} {bound:g}' for word, bound in both if bound is not None)
+        parts = []
+        if self.at_least is not None:
+            parts.append(f'at least {self.at_least:g}')
+        if self.at_most is not None:
+            parts.append(f'at most {self.at_most:g}')
+        return ' and '.join(parts)
 
     @property
     def suffix(self) -> str:
@@ -67,20 +72,26 @@ class Expectation(Strict):
 
     def fits(self, row: 'Row') -> bool:
         """Return whether the row is of this figure: of all devices together, or of each of several."""
+        if row.changed or row.against != self.suffix:
+            return False
         name = f'{row.check}.{row.metric}'
-        same_figure = self.metric in (name, shared(name)) and row.against == self.suffix
-        return same_figure and not row.changed and _has(row.benchmark, self.parameters)
+        if self.metric not in (name, shared(name)):
+            return False
+        return _has(row.benchmark, self.parameters)
 
     def is_baseline(self, cell: 'Measured') -> bool:
         """Return whether the baseline's cell is the figure that ``against`` names."""
-        if cell.changed or f'{cell.check}.{cell.metric}' != self.against:
+        name = f'{cell.check}.{cell.metric}'
+        if cell.changed or name != self.against:
             return False
         return _has(cell.case, self.against_parameters)
 
     def adds(self, cell: 'Measured') -> bool:
         """Return whether the candidate's cell is one device's share of ``metric``."""
         metric = shared(cell.metric)
-        if cell.changed or metric == cell.metric or f'{cell.check}.{metric}' != self.metric:
+        if cell.changed or metric == cell.metric:
+            return False
+        if f'{cell.check}.{metric}' != self.metric:
             return False
         return _has(cell.case, self.parameters)
 
@@ -91,14 +102,20 @@ class Expectation(Strict):
             state, why = 'insufficient', row.reason or 'no ratio'
         else:
             state, why = self._with_interval(row, confidence)
-        return state, '; '.join(filter(None, (why, row.with_left_out)))
+        parts = why, row.with_left_out
+        return state, '; '.join(filter(None, parts))
 
     def _with_interval(self, row: 'Row', confidence: float) -> tuple[State, str]:
-        sessions = f'{row.sessions_baseline} and {counted(row.sessions_candidate, "session")}'
-        why = f'{with_interval(row.ratio, row.low, row.high)} ({100 * confidence:.4g} %, {sessions})'
-        if min(row.sessions_baseline, row.sessions_candidate) < FEWEST:
+        of_candidate = counted(row.sessions_candidate, 'session')
+        sessions = f'{row.sessions_baseline} and {of_candidate}'
+        ratio = with_interval(row.ratio, row.low, row.high)
+        why = f'{ratio} ({100 * confidence:.4g} %, {sessions})'
+        fewest = min(row.sessions_baseline, row.sessions_candidate)
+        if fewest < FEWEST:
             return 'insufficient', f'{why}: {FEWEST} sessions a side are needed'
-        if bounds.side(row.high, self.at_least, None) or bounds.side(row.low, None, self.at_most):
+        too_low = bounds.side(row.high, self.at_least, None)
+        too_high = bounds.side(row.low, None, self.at_most)
+        if too_low or too_high:
             return 'regressed', why
         if bounds.side(row.ratio, self.at_least, self.at_most):
             beyond = 'the ratio is beyond the bound, its interval is not: more nights will tell'
@@ -149,6 +166,10 @@ class PairState(Strict):
         return f' against {self.against} ({SPEEDUP})' if self.against else ''
 
 
+#: Fields that a state has of the row of its figure.
+_OF_ROW = ('subsystem', 'benchmark', 'metric', 'better', 'ratio', 'low', 'high', 'n')
+
+
 class Pair(Strict):
     baseline: Name
     candidate: Name
@@ -161,12 +182,15 @@ class Pairs(Strict):
 
 def between(baseline: str, candidate: str) -> list[Pair]:
     """Return the declared pairs of two sides that are partitions, as system:partition; [] of others."""
-    system = baseline.partition(':')[0]
+    system, _, _ = baseline.partition(':')
     if system not in systems.names():
         return []
-    both = baseline, candidate
-    return [pair for pair in read(systems.read(system))
-            if both == (f'{system}:{pair.baseline}', f'{system}:{pair.candidate}')]
+    declared = []
+    for pair in read(systems.read(system)):
+        partitions = f'{system}:{pair.baseline}', f'{system}:{pair.candidate}'
+        if partitions == (baseline, candidate):
+            declared.append(pair)
+    return declared
 
 
 def file_of(system: str) -> Path:
@@ -179,87 +203,118 @@ def read(system: System) -> list[Pair]:
     if not file.exists():
         return []
     declared = yamlfile.read(file, Pairs).pairs
-    wrong = list(_mistakes(declared, [partition.name for partition in system.partitions]))
-    if wrong:
-        node = yamlfile.load(file)[1]
-        raise UsageError('\n'.join(f'{file}:{yamlfile.line_of(node, keys)}: {why}' for keys, why in wrong))
-    return declared
+    partitions = [partition.name for partition in system.partitions]
+    mistakes = list(_mistakes(declared, partitions))
+    if not mistakes:
+        return declared
+    _, node = yamlfile.load(file)
+    lines = []
+    for keys, why in mistakes:
+        line = yamlfile.line_of(node, keys)
+        lines.append(f'{file}:{line}: {why}')
+    raise UsageError('\n'.join(lines))
 
 
 def _mistakes(declared: list[Pair], valid: list[str]) -> Iterator[tuple[tuple, str]]:
     """Yield the keys of each wrong entry, and why it is wrong; ``valid``: partitions."""
     before = set()
-    for at, pair in enumerate(declared):
+    for number, pair in enumerate(declared):
+        entry = 'pairs', number
         both = pair.baseline, pair.candidate
         for key, name in zip(('baseline', 'candidate'), both, strict=True):
             if name not in valid:
-                yield ('pairs', at, key), unknown('partition', name, valid)
+                yield (*entry, key), unknown('partition', name, valid)
         if pair.baseline == pair.candidate:
-            yield ('pairs', at, 'candidate'), f'{pair.candidate} is its own baseline: name two partitions'
+            yield (*entry, 'candidate'), f'{pair.candidate} is its own baseline: name two partitions'
         if both in before:
-            yield ('pairs', at), f'{pair.baseline} and {pair.candidate} are declared twice: join the two'
+            yield entry, f'{pair.baseline} and {pair.candidate} are declared twice: join the two'
         before.add(both)
 
 
 def problems(system: System, plan: Plan) -> list[str]:
     """Return a sentence with file and line for every expectation that fits no check, metric or parameter."""
-    file, checks = file_of(system.name), {check.check: check for check in plan.checks}
+    file = file_of(system.name)
+    checks = {check.check: check for check in plan.checks}
     try:
         declared = read(system)
     except UsageError as err:
         return [str(err)]
     if not declared:
         return []
-    node = yamlfile.load(file)[1]
+    _, node = yamlfile.load(file)
     sentences = []
-    for at, pair in enumerate(declared):
+    for number, pair in enumerate(declared):
         for place, expected in enumerate(pair.expect):
             why = _fits_nothing(expected, checks)
             if why:
-                line = yamlfile.line_of(node, ('pairs', at, 'expect', place))
+                line = yamlfile.line_of(node, ('pairs', number, 'expect', place))
                 sentences.append(f'{file}:{line}: {why}')
     return sentences
 
 
 def _fits_nothing(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
     """Return why no figure of the checks can be what is expected, and what is valid; '' where one can."""
-    sides = [('', expected.metric, expected.parameters)]
-    if expected.against:
-        sides.append(('against: ', expected.against, expected.against_parameters))
-    for where, named, given in sides:
-        for kind, name, valid in _names(named, given, checks):
-            if name not in valid:
-                return where + unknown(kind, name, valid or ['none'])
-    return _not_comparable(expected, checks) if expected.against else ''
+    why = _unknown_part(expected.metric, expected.parameters, checks)
+    if why or not expected.against:
+        return why
+    why = _unknown_part(expected.against, expected.against_parameters, checks)
+    if why:
+        return f'against: {why}'
+    return _not_comparable(expected, checks)
+
+
+def _unknown_part(figure: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> str:
+    """Return which part of Check.metric with parameters no check has, and what is valid; '' where all have."""
+    for part in _parts(figure, given, checks):
+        if part.name not in part.valid:
+            return unknown(part.kind, part.name, part.valid or ['none'])
+    return ''
 
 
 def _not_comparable(expected: Expectation, checks: dict[str, LoadedCheck]) -> str:
     """Return why the sum of devices cannot stand beside the figure that ``against`` names; '' where it can."""
-    metrics = {f'{check.check}.{metric.name}': metric for check in checks.values() for metric in check.metrics}
-    metric, beside = metrics[expected.metric], metrics[expected.against]
+    metrics = {}
+    for check in checks.values():
+        for metric in check.metrics:
+            metrics[f'{check.check}.{metric.name}'] = metric
+    summed, other = metrics[expected.metric], metrics[expected.against]
     rates, alike = [], []           # of several devices; of no device, in the unit of the sum
-    for name, other in metrics.items():
+    for name, metric in metrics.items():
         is_of_devices = shared(f'{name}0') == name
-        if is_of_devices and other.better == 'higher':
+        is_alike = metric.unit == summed.unit and metric.better == summed.better
+        if is_of_devices and metric.better == 'higher':
             rates.append(name)
-        elif (other.unit, other.better) == (metric.unit, metric.better):
+        elif is_alike:
             alike.append(name)
     if expected.metric not in rates:
-        return f'{expected.metric} is no rate of several devices; valid: {", ".join(rates) or "none"}'
-    if (beside.unit, beside.better) == (metric.unit, metric.better):
+        valid = ', '.join(rates) or 'none'
+        return f'{expected.metric} is no rate of several devices; valid: {valid}'
+    if other.unit == summed.unit and other.better == summed.better:
         return ''
-    return (f'against: {expected.against} is in {beside.unit}, {beside.better} is better; {expected.metric} '
-            f'is in {metric.unit}, {metric.better} is better; valid: {", ".join(alike) or "none"}')
+    valid = ', '.join(alike) or 'none'
+    return (f'against: {expected.against} is in {other.unit}, {other.better} is better; {expected.metric} '
+            f'is in {summed.unit}, {summed.better} is better; valid: {valid}')
 
 
-def _names(named: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> Iterator[tuple[str, str, list]]:
-    """Yield kind, name and what is valid of each part of Check.metric with parameters; end at a wrong one."""
-    check, metric = named.split('.')
-    yield 'check', check, list(checks)
-    yield 'metric', metric, [m.name for m in checks[check].metrics]
+class _Part(NamedTuple):
+    """A part of Check.metric with parameters."""
+
+    kind: str
+    name: str
+    valid: list[str]
+
+
+def _parts(figure: str, given: dict[str, str], checks: dict[str, LoadedCheck]) -> Iterator[_Part]:
+    """Yield each part of Check.metric with parameters; end at one that is not valid."""
+    check, metric = figure.split('.')
+    yield _Part('check', check, list(checks))
+    loaded = checks[check]
+    metrics = [metric.name for metric in loaded.metrics]
+    yield _Part('metric', metric, metrics)
+    parameters = loaded.parameters
     for name, value in given.items():
-        yield 'parameter', name, list(checks[check].parameters)
-        yield name, value, checks[check].parameters[name]
+        yield _Part('parameter', name, list(parameters))
+        yield _Part(name, value, parameters[name])
 
 
 def judged(pair: Pair, compared: 'Comparison') -> Iterator[PairState]:
@@ -270,12 +325,18 @@ def judged(pair: Pair, compared: 'Comparison') -> Iterator[PairState]:
                   'at_least': expected.at_least, 'at_most': expected.at_most}
         rows = [row for row in compared.rows if expected.fits(row)]
         for row in rows:
-            state, why = expected.state(row, compared.confidence)
-            nodes = {one: row.nodes_baseline, other: row.nodes_candidate}
-            yield PairState(**common, subsystem=row.subsystem, benchmark=row.benchmark, metric=row.metric,
-                            better=row.better, ratio=row.ratio, low=row.low, high=row.high, n=row.n, nodes=nodes,
-                            state=state, why=why)
-        if not rows:
-            check, metric = expected.metric.split('.')
-            yield PairState(**common, subsystem='', benchmark=check, metric=metric, state='insufficient',
-                            why='measured on neither side')
+            yield _judged_row(common, row, expected, compared.confidence)
+        if rows:
+            continue
+        check, metric = expected.metric.split('.')
+        why = 'measured on neither side'
+        yield PairState(**common, subsystem='', benchmark=check, metric=metric, state='insufficient', why=why)
+
+
+def _judged_row(common: dict[str, Any], row: 'Row', expected: Expectation, confidence: float) -> PairState:
+    """Return how an expectation stands in a row; ``common``: the fields of all its rows."""
+    state, why = expected.state(row, confidence)
+    baseline, candidate = common['baseline'], common['candidate']
+    nodes = {baseline: row.nodes_baseline, candidate: row.nodes_candidate}
+    fields = {name: getattr(row, name) for name in _OF_ROW}
+    return PairState(**common, **fields, nodes=nodes, state=state, why=why)

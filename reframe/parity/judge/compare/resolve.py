@@ -47,7 +47,7 @@ def sides(baseline: str, candidate: str) -> tuple[Side, Side]:
                          'session or file')
     if one.name == other.name:
         one.name, other.name = baseline, candidate
-    compared = {session for side in (one, other) for session in side.sessions}
+    compared = {*one.sessions, *other.sessions}
     for side in (one, other):
         with side.where():
             slow: list[NamedNode] = []
@@ -84,10 +84,15 @@ def _settle(side: Side, slow: Sequence[NamedNode], compared: set[str]) -> None:
         starts = database.starts() if slow else {}
         for cell in side.cells:
             named.leave_out(cell, slow, starts)
-    if side.kind in ('partition', 'session'):
-        of_one_session = [cell for cell in side.cells if len({run.session for run in cell.values}) == 1]
-        if of_one_session:
-            _give_past(of_one_session, compared)
+    if side.kind not in ('partition', 'session'):
+        return
+    of_one_session = []
+    for cell in side.cells:
+        sessions = {run.session for run in cell.values}
+        if len(sessions) == 1:
+            of_one_session.append(cell)
+    if of_one_session:
+        _give_past(of_one_session, compared)
 
 
 def _keep_alike(side: Side) -> None:
@@ -105,17 +110,20 @@ def _give_past(cells: list[Measured], compared: set[str]) -> None:
     starts = database.starts()
     earlier: dict[tuple, Measured] = {}
     for place in {cell.place for cell in cells}:
-        system, name = place.split(':')
-        until = min(compared & starts.keys(), key=starts.get)
-        nights = _without_reruns(database.sessions_of(system, name, _PAST, until))
-        earlier |= {_key(cell): cell for cell in of_rows('', 'session', nights).cells}
+        system, partition_name = place.split(':')
+        first = min(compared & starts.keys(), key=starts.get)
+        sessions = database.sessions_of(system, partition_name, _PAST, first)
+        before = of_rows('', 'session', _without_reruns(sessions))
+        for cell in before.cells:
+            earlier[_key(cell)] = cell
     for cell in cells:
         past = earlier.get(_key(cell), cell)
+        cell.past = []
         if past.label != cell.label:
-            cell.past = []
             continue
-        cell.past = [value for value in past.values
-                     if value.session not in compared and not differing(value.facts, cell.facts)]
+        for value in past.values:
+            if value.session not in compared and not differing(value.facts, cell.facts):
+                cell.past.append(value)
 
 
 def _without_reruns(uuids: Iterable[str]) -> pl.LazyFrame:
@@ -140,18 +148,33 @@ def _elsewhere(folder: Path, word: str) -> Side:
             raise UsageError(f'{folder}: no results.db is here; name a results folder of parity')
         stored = _systems_stored()
         if not word and len(stored) != 1:
-            raise UsageError(f'{folder}: must be {folder}@SYSTEM; it has {", ".join(stored) or "no system"}')
+            valid = ', '.join(stored) or 'no system'
+            raise UsageError(f'{folder}: must be {folder}@SYSTEM; it has {valid}')
         side = _here(word or stored[0])
     side.results = folder
     return side
 
 
 def _systems_stored() -> list[str]:
-    return sorted({place.partition(':')[0] for place in database.partitions()})
+    stored = {_system_of(place) for place in database.partitions()}
+    return sorted(stored)
+
+
+def _system_of(place: str) -> str:
+    """Return the system of a place, SYSTEM:PARTITION."""
+    system, _, _ = place.partition(':')
+    return system
+
+
+def partition_of(place: str) -> str:
+    """Return the partition of a place, SYSTEM:PARTITION."""
+    _, _, name = place.partition(':')
+    return name
 
 
 def _here(word: str) -> Side:
-    if word.endswith(('.json', '.csv')) or '/' in word or Path(word).is_file():
+    is_file = word.endswith(('.json', '.csv')) or '/' in word or Path(word).is_file()
+    if is_file:
         return of_file(word)
     if _PLACE.fullmatch(word):
         return partition(word)
@@ -161,20 +184,24 @@ def _here(word: str) -> Side:
         raise UsageError(f'{word!r} is none of these: must be system:partition, a system, a session (parity '
                          'verdict names it), a results folder, or a file with results: a report of ReFrame '
                          '(.json) or a .csv')
-    session = database.read(database.uuid(word))
-    return of_rows(f'session {session.uuid[:8]}', 'session', history.of_session(session).lazy())
+    uuid = database.uuid(word)
+    session = database.read(uuid)
+    rows = history.of_session(session).lazy()
+    return of_rows(f'session {session.uuid[:8]}', 'session', rows)
 
 
 def of_system(system: str) -> Side:
     """Return the runs of a system's partitions, of each in the last ``DAYS`` days before its newest session."""
-    names = [place for place in database.partitions() if place.partition(':')[0] == system]
-    if not names:
+    places = [place for place in database.partitions() if _system_of(place) == system]
+    if not places:
         raise NothingMeasured(f'{system}: nothing is stored for it; run: {paths.nightly(system)}')
     nights: set[str] = set()
-    for name in names:
-        nights.update(database.sessions_of(system, name.partition(':')[2], days=DAYS))
+    for place in places:
+        sessions = database.sessions_of(system, partition_of(place), days=DAYS)
+        nights.update(sessions)
     in_order = [uuid for uuid in database.starts() if uuid in nights]
-    return of_rows(system, 'partition', _without_reruns(in_order).filter(system=system))
+    rows = _without_reruns(in_order).filter(system=system)
+    return of_rows(system, 'partition', rows)
 
 
 def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side:
@@ -189,13 +216,15 @@ def partition(word: str, until: str = '', metrics: Collection[str] = ()) -> Side
         raise _nothing_stored(word, place)
     rows = _without_reruns(sessions).filter(system=system, partition=name)
     if environ:
-        measured = rows.select(pl.col('environ').unique()).collect()['environ'].sort().to_list()
+        environs = rows.select(pl.col('environ').unique()).collect()
+        measured = environs['environ'].sort().to_list()
         if environ not in measured:
             raise UsageError(unknown(f'environment of {place}', environ, measured))
         rows = rows.filter(environ=environ)
     if metrics:
         metric = pl.col('check') + '.' + pl.col('metric')
-        rows = rows.filter(metric.str.replace(OF_DEVICE, '_gpu').is_in(metrics))
+        of_all_devices = metric.str.replace(OF_DEVICE, '_gpu')
+        rows = rows.filter(of_all_devices.is_in(metrics))
     return of_rows(word, 'partition', rows)
 
 
@@ -203,11 +232,12 @@ def _nothing_stored(word: str, place: str) -> Exception:
     """Return the error: a partition that exists was not measured, another is a mistake."""
     stored = database.partitions()
     valid = set(stored)
-    for system in systems.names():
-        valid |= {f'{system}:{partition.name}' for partition in systems.read(system).partitions}
+    for name in systems.names():
+        system = systems.read(name)
+        valid |= {f'{name}:{partition.name}' for partition in system.partitions}
     if place not in valid:
         return UsageError(unknown('partition', place, sorted(valid)))
-    nightly = paths.nightly(place.partition(':')[0])
+    nightly = paths.nightly(_system_of(place))
     measured = ', '.join(stored) or 'none'
     return NothingMeasured(f'{word}: nothing is stored for it; run: {nightly}; measured: {measured}')
 
@@ -215,13 +245,7 @@ def _nothing_stored(word: str, place: str) -> Exception:
 def _narrow(side: Side, against: Side) -> None:
     """Keep one partition of several, as the other side has; leave its runs out of a window of nights."""
     if len(against.places) == 1 < len(side.places):
-        name = against.places[0].partition(':')[2]
-        kept = [place for place in side.places if place.partition(':')[2] == name]
-        if not kept:
-            raise UsageError(f'{side.name} holds several partitions ({", ".join(side.places)}), {against.name} '
-                             f'another one: {against.places[0]}; name a partition as system:partition')
-        side.cells = [cell for cell in side.cells if cell.place in kept]
-        side.notes.append(f'its runs on {", ".join(kept)} only')
+        _keep_partition(side, against)
     shared = set(against.sessions) & set(side.sessions)
     if side.kind != 'partition' or against.kind == 'partition' or not shared:
         return
@@ -231,6 +255,20 @@ def _narrow(side: Side, against: Side) -> None:
         raise NothingMeasured(f'{side.name} holds no other runs than those of {against.name}: measure again')
     side.sessions = [session for session in side.sessions if session not in shared]
     side.notes.append(f'without the runs of {against.name}')
+
+
+def _keep_partition(side: Side, against: Side) -> None:
+    """Keep the cells on the partition that the other side has alone."""
+    only, = against.places
+    name = partition_of(only)
+    kept = [place for place in side.places if partition_of(place) == name]
+    if not kept:
+        several = ', '.join(side.places)
+        raise UsageError(f'{side.name} holds several partitions ({several}), {against.name} another one: {only}; '
+                         'name a partition as system:partition')
+    side.cells = [cell for cell in side.cells if cell.place in kept]
+    places = ', '.join(kept)
+    side.notes.append(f'its runs on {places} only')
 
 
 _NEEDED = ('benchmark', 'metric', 'value')
@@ -249,13 +287,16 @@ def of_file(file: str) -> Side:
     try:
         report = json.loads(raw.decode('utf-8'))
     except (ValueError, RecursionError) as err:
-        raise UsageError(f'{file}:{getattr(err, "lineno", 1)}: not JSON in UTF-8: {err}; a file with results is a '
-                         'report of ReFrame (.json) or a .csv') from None
-    beside = path.resolve().parent.parent / 'sessions'     # a report lies in reports/
-    folder = beside if beside.is_dir() else plan_file.folder()
+        line = getattr(err, 'lineno', 1)
+        raise UsageError(f'{file}:{line}: not JSON in UTF-8: {err}; a file with results is a report of ReFrame '
+                         '(.json) or a .csv') from None
+    folder = path.resolve().parent.parent / 'sessions'     # a report lies in reports/
+    if not folder.is_dir():
+        folder = plan_file.folder()
     try:
         session = record.of_report(plan_file.joined(report, folder))
-        side = of_rows(path.name, 'file', history.of_session(session).lazy())
+        rows = history.of_session(session).lazy()
+        side = of_rows(path.name, 'file', rows)
     except (*database.MALFORMED, database.Unreadable):
         raise UsageError(f'{path}: not a report of ReFrame: no session_info, or no runs with testcases; '
                          'reframe --report-file writes one') from None
@@ -266,23 +307,27 @@ def of_file(file: str) -> Side:
 
 def _of_csv(file: str, raw: bytes) -> list[Measured]:
     cells: dict[tuple[str, str], Measured] = {}
-    for line, fields in CsvTable(raw, file, _NEEDED, (*_OPTIONAL, *_OF_HISTORY)).rows():
+    optional = (*_OPTIONAL, *_OF_HISTORY)
+    for line, fields in CsvTable(raw, file, _NEEDED, optional).rows():
         row = {'session': '-', 'unit': '', **fields}
-        direction = row.get('direction') or _DIRECTIONS[0]
+        where = f'{file}:{line}'
         for name in ('benchmark', 'metric', 'session'):
             if not row[name]:
-                raise UsageError(f'{file}:{line}: {name} must not be empty')
-        if direction not in _DIRECTIONS:
-            raise UsageError(f'{file}:{line}: direction {direction[:80]!r}; valid: {", ".join(_DIRECTIONS)}')
+                raise UsageError(f'{where}: {name} must not be empty')
         benchmark, metric, unit = row['benchmark'], row['metric'], row['unit']
-        if (benchmark, metric) not in cells:
-            cells[benchmark, metric] = Measured(row.get('subsystem', ''), benchmark, benchmark, metric, unit,
-                                                direction)
-        cell = cells[benchmark, metric]
-        if (unit, direction) != (cell.unit, cell.better):
-            raise UsageError(f'{file}:{line}: {benchmark}: {metric}: unit and direction {unit} {direction}, above '
+        better = row.get('direction') or _DIRECTIONS[0]
+        if better not in _DIRECTIONS:
+            valid = ', '.join(_DIRECTIONS)
+            raise UsageError(f'{where}: direction {better[:80]!r}; valid: {valid}')
+        cell = cells.get((benchmark, metric))
+        if cell is None:
+            subsystem = row.get('subsystem', '')
+            cell = Measured(subsystem, benchmark, benchmark, metric, unit, better)
+            cells[benchmark, metric] = cell
+        if unit != cell.unit or better != cell.better:
+            raise UsageError(f'{where}: {benchmark}: {metric}: unit and direction {unit} {better}, above '
                              f'{cell.unit} {cell.better}: all rows of a metric must have the same')
-        value = number(row['value'], f'{file}:{line}: value')
+        value = number(row['value'], f'{where}: value')
         cell.values.append(Value(value, session=row['session']))
     return list(cells.values())
 
@@ -297,40 +342,52 @@ _facts = cache(json.loads)
 
 @cache
 def _nodes(stored: str | None) -> tuple[str, ...]:
-    return tuple(node_name(name) for name in (stored or '').replace(',', ' ').split())
+    names = (stored or '').replace(',', ' ').split()
+    return tuple(map(node_name, names))
 
 
 def of_rows(name: str, kind: str, rows: pl.LazyFrame) -> Side:
     """Make one side of rows of parity.judge.store.history, the oldest session first."""
-    rows = rows.with_columns(place=pl.col('system') + ':' + pl.col('partition'), changed=pl.col('changed') != '')
+    place = pl.col('system') + ':' + pl.col('partition')
+    is_changed = pl.col('changed') != ''
+    rows = rows.with_columns(place=place, changed=is_changed)
     figures = rows.filter(pl.col('label') != PASSED)
-    by_cell = figures.group_by(_CELL, maintain_order=True).agg(pl.col(_ABOUT).last(), pl.col(_RUN))
-    contexts = rows.filter(pl.col('context') != '').select('context').unique(maintain_order=True)
+    of_cell = figures.group_by(_CELL, maintain_order=True)
+    by_cell = of_cell.agg(pl.col(_ABOUT).last(), pl.col(_RUN))
+    with_context = rows.filter(pl.col('context') != '')
+    contexts = with_context.select('context').unique(maintain_order=True)
     sessions = rows.select('session').unique(maintain_order=True)
     cells, contexts, sessions = pl.collect_all([by_cell, contexts, sessions])
-    facts: dict[str, list[str]] = {}       # what the nodes that measured said of themselves
-    for context in contexts['context']:
+    measured = [_cell(row) for row in cells.iter_rows(named=True)]
+    facts = _facts_of_nodes(contexts['context'])
+    return Side(name, kind, measured, sessions['session'].to_list(), facts)
+
+
+def _facts_of_nodes(contexts: Iterable[str]) -> dict[str, list[str]]:
+    """Return what the nodes that measured said of themselves: every value of each fact."""
+    facts: dict[str, list[str]] = {}
+    for context in contexts:
         for fact, value in json.loads(context).items():
             values = facts.setdefault(fact, [])
             if value not in values:
                 values.append(value)
-    measured = [_cell(row) for row in cells.iter_rows(named=True)]
-    return Side(name, kind, measured, sessions['session'].to_list(), facts)
+    return facts
 
 
 def with_disturbed(name: str, rows: pl.LazyFrame) -> Side:
     """Make one side of a session's rows. Figures of disturbed runs, labelled, stand where a cell has no others."""
-    disturbed = (pl.col('status') == 'disturbed') & pl.col('value').is_not_null()
-    labelled = rows.filter(disturbed).with_columns(
-        status=pl.lit(''), label=pl.lit('disturbed'), why=pl.lit(''))      # one label: all runs count together
+    is_disturbed = (pl.col('status') == 'disturbed') & pl.col('value').is_not_null()
+    no_text = pl.lit('')
+    labelled = rows.filter(is_disturbed).with_columns(
+        status=no_text, label=pl.lit('disturbed'), why=no_text)      # one label: all runs count together
     stand_ins = {}
     for cell in of_rows(name, 'session', labelled).cells:
         stand_ins[cell.case, cell.metric, cell.place] = cell
     side = of_rows(name, 'session', rows)
-    for at, cell in enumerate(side.cells):
+    for index, cell in enumerate(side.cells):
         stand_in = stand_ins.get((cell.case, cell.metric, cell.place))
         if stand_in and not cell.values:
-            side.cells[at] = replace(stand_in, reason=cell.reason)
+            side.cells[index] = replace(stand_in, reason=cell.reason)
     return side
 
 
@@ -338,13 +395,16 @@ def _cell(row: dict[str, Any]) -> Measured:
     """Make a cell of several sessions. The newer one's word holds, and its runs join the older ones.
 
     Figures out of a cache and others are never put together: the newer ones stay."""
-    cell = Measured(**{name: row[name] for name in _CELL + _ABOUT})
-    runs = map(_Run, *(row[name] for name in _RUN))
+    about = {name: row[name] for name in _CELL + _ABOUT}
+    cell = Measured(**about)
+    columns = [row[name] for name in _RUN]
+    runs = map(_Run, *columns)
     for session, night in groupby(runs, attrgetter('session')):
         values, label = [], ''
         for run in night:
             if not run.status:
-                values.append(Value(run.value, run.ended, session, _facts(run.alike), _nodes(run.node)))
+                facts, nodes = _facts(run.alike), _nodes(run.node)
+                values.append(Value(run.value, run.ended, session, facts, nodes))
                 if run.label:
                     label = f'{run.label}: {run.why}'
             if not (run.disturbed and values):
@@ -353,6 +413,7 @@ def _cell(row: dict[str, Any]) -> Measured:
         if not values:
             continue
         values.sort(key=lambda value: value.when or 0.0)
-        cell.values = cell.values + values if label == cell.label else values
-        cell.label = label
+        if label == cell.label:
+            values = cell.values + values
+        cell.values, cell.label = values, label
     return cell

@@ -30,9 +30,10 @@ def short_names(baseline: str, candidate: str) -> tuple[str, str]:
     """Return the names of both sides without the system that they share."""
     system, _, one = baseline.partition(':')
     other_system, _, other = candidate.partition(':')
-    if one and other and system == other_system:
-        return brief(one, _NAME), brief(other, _NAME)
-    return brief(baseline, _NAME), brief(candidate, _NAME)
+    is_shared = system == other_system
+    if not (is_shared and one and other):
+        one, other = baseline, candidate
+    return brief(one, _NAME), brief(other, _NAME)
 
 
 def _speeds(c: Comparison) -> str:
@@ -41,24 +42,28 @@ def _speeds(c: Comparison) -> str:
     if not c.means:
         return _without_means(c, baseline, candidate)
     groups = _by_word(c)
-    if len(groups['undecided']) == len(c.means):
+    undecided, alike = groups['undecided'], groups['equivalent']
+    if len(undecided) == len(c.means):
         return f'whether {candidate} is as fast as {baseline} is undecided: more nights will tell'
-    different = sorted(groups['slower'] + groups['faster'], key=lambda mean: mean.speed)
+    different = groups['slower'] + groups['faster']
+    different.sort(key=lambda mean: mean.speed)
     phrases = [_different(mean) for mean in different]
-    alike = groups['equivalent']
     if alike:
-        rest = len(alike) > 1 and different and not groups['undecided']
-        phrases.append(f'like {baseline}' + (' in all else' if rest else _where(alike)))
-    if groups['undecided']:
-        phrases.append(f'undecided{_where(groups["undecided"])}')
+        is_rest = len(alike) > 1 and different and not undecided
+        where = ' in all else' if is_rest else _where(alike)
+        phrases.append(f'like {baseline}{where}')
+    if undecided:
+        where = _where(undecided)
+        phrases.append(f'undecided{where}')
     return f'{candidate} is {_listed(phrases)}'
 
 
 def _without_means(c: Comparison, baseline: str, candidate: str) -> str:
     """Return why no subsystem has a speed."""
-    if not any(row.n for row in c.rows):
+    common = [row for row in c.rows if row.n]
+    if not common:
         return f'{candidate} and {baseline} measured nothing in common'
-    if all(row.refused for row in c.rows if row.n):
+    if all(row.refused for row in common):
         return f'{candidate} and {baseline} are not like for like, so nothing was compared'
     return f'no figure tells how {candidate} stands beside {baseline}'
 
@@ -66,16 +71,18 @@ def _without_means(c: Comparison, baseline: str, candidate: str) -> str:
 def _by_word(c: Comparison) -> dict[Word, list[Mean]]:
     groups: dict[Word, list[Mean]] = {'slower': [], 'faster': [], 'equivalent': [], 'undecided': []}
     for mean in c.means:
-        groups[join.word(mean.low, mean.high, 'higher', c.margin)].append(mean)
+        word = join.word(mean.low, mean.high, 'higher', c.margin)
+        groups[word].append(mean)
     return groups
 
 
 def _different(mean: Mean) -> str:
     where = _where([mean])
-    if mean.speed < 1:
-        return f'{_whole(1 - mean.speed)} slower{where}'
+    gain = mean.speed - 1
+    if gain < 0:
+        return f'{_whole(-gain)} slower{where}'
     if mean.speed < _TIMES:
-        return f'{_whole(mean.speed - 1)} faster{where}'
+        return f'{_whole(gain)} faster{where}'
     return f'{mean.speed:.2g} times as fast{where}'
 
 
@@ -93,24 +100,31 @@ def _where(means: list[Mean]) -> str:
 def _listed(texts: list[str]) -> str:
     if len(texts) < 3:
         return ' and '.join(texts)
-    return f'{", ".join(texts[:-1])}, and {texts[-1]}'
+    *others, last = texts
+    return f'{", ".join(others)}, and {last}'
 
 
 def _outliers(c: Comparison) -> str:
     """Return how many figures are slower or faster where their subsystem is not."""
     groups = _by_word(c)
     calm = {mean.subsystem for mean in groups['equivalent'] + groups['undecided']}
-    rows = [row for row in c.rows if row.low is not None and not row.against]
-    rows = [row for row in rows if row.subsystem in calm]
+    rows = []
+    for row in c.rows:
+        is_judged = row.low is not None and not row.against
+        if is_judged and row.subsystem in calm:
+            rows.append(row)
     counts = Counter(row.verdict for row in rows)
     parts = []
     for word in ('slower', 'faster'):
-        if counts[word]:
-            parts.append(f'{counts[word]} {_verb(counts[word])} {word}')
+        count = counts[word]
+        if count:
+            parts.append(f'{count} {_verb(count)} {word}')
     if not parts:
         return ''
-    other = 'other ' if groups['slower'] or groups['faster'] else ''
-    return f'of {counted(len(rows), f"{other}figure")} {_listed(parts)}'
+    are_others = groups['slower'] or groups['faster']
+    figure = 'other figure' if are_others else 'figure'
+    total = counted(len(rows), figure)
+    return f'of {total} {_listed(parts)}'
 
 
 def _expectations(c: Comparison) -> str:
@@ -125,7 +139,8 @@ def _expectations(c: Comparison) -> str:
     of_total = f'of {counted(total, "expectation")}'
     parts = []
     if broken:
-        parts.append(f'{broken} {of_total} {"does" if broken == 1 else "do"} not hold')
+        verb = 'does' if broken == 1 else 'do'
+        parts.append(f'{broken} {of_total} {verb} not hold')
     if undecided:
         count = f'{undecided}' if broken else f'{undecided} {of_total}'
         parts.append(f'{count} {_verb(undecided)} undecided')

@@ -14,5 +14,7 @@ _COLUMNS = ('subsystem', 'check', 'benchmark', 'metric', 'partition', 'against',
 
 def as_csv(c: Comparison) -> str:
     """Return a row for each metric, in the order of the table; a figure that is not known is empty."""
-    rows = [[getattr(row, name) for name in _COLUMNS] for row in c.rows]
+    rows = []
+    for row in c.rows:
+        rows.append([getattr(row, name) for name in _COLUMNS])
     return csvfile.written(_COLUMNS, rows)

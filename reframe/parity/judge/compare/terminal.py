@@ -50,33 +50,44 @@ class Paper:
 
     def line(self, text: str, style: str = '') -> Text:
         shown = visible(text)
-        return Text(plain(shown) if self.ascii else shown, style=style, overflow='fold')
+        if self.ascii:
+            shown = plain(shown)
+        return Text(shown, style=style, overflow='fold')
 
 
 def rendered(c: Comparison, paper: Paper) -> RenderableType:
     """Render the answer, what was compared, how far it is alike, rows, means and notes."""
-    title = f'{_with_virtualisation(c.baseline)} against {_with_virtualisation(c.candidate)}'
-    answer = [paper.line(c.answer, 'bold'), paper.line(title)]
-    parts: list[RenderableType] = [*answer, *map(paper.line, head(c))]
+    baseline = _with_virtualisation(c.baseline)
+    candidate = _with_virtualisation(c.candidate)
+    answer = paper.line(c.answer, 'bold')
+    title = paper.line(f'{baseline} against {candidate}')
+    parts: list[RenderableType] = [answer, title, *map(paper.line, head(c))]
     with_ratio = [row for row in c.rows if row.ratio is not None]
     like = [row for row in with_ratio if not row.against]
     if like:
-        parts += [paper.line(''), *_table(c, like, paper)]
+        parts.append(paper.line(''))
+        parts += _table(c, like, paper)
     speedups = [row for row in with_ratio if row.against]
     if speedups:
-        title = f'{SPEEDUP}, the devices of a node added up'
-        parts += [paper.line(''), paper.line(title, 'bold'), *_table(c, speedups, paper)]
+        title = paper.line(f'{SPEEDUP}, the devices of a node added up', 'bold')
+        parts += [paper.line(''), title]
+        parts += _table(c, speedups, paper)
     if c.means:
         means = ' · '.join(map(mean, c.means))
-        parts += [paper.line(''), paper.line(f'geometric means, as speed of {c.candidate.name}: {means}')]
-    parts += map(paper.line, ['', *footnotes(c)])
+        speeds = f'geometric means, as speed of {c.candidate.name}: {means}'
+        parts += [paper.line(''), paper.line(speeds)]
+    parts.append(paper.line(''))
+    parts += map(paper.line, footnotes(c))
     return Group(*parts)
 
 
 def mean(one: Mean) -> str:
     """Return the speed of a subsystem with its interval, and the checks in it."""
+    subsystem = one.subsystem or 'all'
+    speed = number(one.speed, pad=True)
+    interval = _limits(one)
     checks = ', '.join(one.checks)
-    text = f'{one.subsystem or "all"} {number(one.speed, pad=True)}{_limits(one)} ({checks})'
+    text = f'{subsystem} {speed}{interval} ({checks})'
     return text if one.low else f'{text}: no interval'
 
 
@@ -90,20 +101,31 @@ def head(c: Comparison) -> list[str]:
     lines = []
     shared = [f'{fact} {value}' for fact, value in c.alike.items() if fact not in _NOTED]
     if shared:
-        lines.append(f'like for like: {"; ".join(shared)}')
+        facts = '; '.join(shared)
+        lines.append(f'like for like: {facts}')
     word = 'compared all the same' if c.labelled else 'refused'
     for unlike in c.differs:
-        both = f'{brief(unlike.baseline, 80)} | {brief(unlike.candidate, 80)}'
-        lines.append(f'not like for like, {word}: {unlike.fact} {both} ({counted(unlike.metrics, "metric")})')
-    of_nodes = _other_nodes(c)
+        baseline, candidate = brief(unlike.baseline, 80), brief(unlike.candidate, 80)
+        metrics = counted(unlike.metrics, 'metric')
+        lines.append(f'not like for like, {word}: {unlike.fact} {baseline} | {candidate} ({metrics})')
+    of_nodes = '; '.join(_other_nodes(c))
     if of_nodes:
-        lines.append(f'other nodes: {"; ".join(of_nodes)}')
+        lines.append(f'other nodes: {of_nodes}')
     if c.rows:
-        counts = Counter(_label(row) or row.verdict for row in c.rows)
-        words = [*WORDS, *sorted(counts.keys() - {*WORDS})]
-        parts = ' · '.join(f'{counts[word]} {word}' for word in words if counts[word])
-        lines.append(f'{counted(len(c.rows), "metric")}: {parts}')
+        lines.append(_counts(c.rows))
     return lines
+
+
+def _counts(rows: list[Row]) -> str:
+    """Return how many rows have each word or label."""
+    count_of = Counter(_label(row) or row.verdict for row in rows)
+    labels = count_of.keys() - {*WORDS}
+    parts = []
+    for word in (*WORDS, *sorted(labels)):
+        if count_of[word]:
+            parts.append(f'{count_of[word]} {word}')
+    metrics = counted(len(rows), 'metric')
+    return f'{metrics}: {" · ".join(parts)}'
 
 
 def _other_nodes(c: Comparison) -> list[str]:
@@ -112,7 +134,8 @@ def _other_nodes(c: Comparison) -> list[str]:
     for fact, one in c.baseline.facts.items():
         other = c.candidate.facts.get(fact, one)
         if fact != 'virtualisation' and set(other) != set(one):
-            differences.append(f'{fact} {", ".join(one)} | {", ".join(other)}')
+            baseline, candidate = ', '.join(one), ', '.join(other)
+            differences.append(f'{fact} {baseline} | {candidate}')
     return differences
 
 
@@ -130,17 +153,19 @@ class _Plot:
     width: int
 
     def bar(self, row: Row) -> str:
-        own = self.bars.get(id(row))
-        return bars.drawn(own, self.scale, self.width) if own else ''
+        bar = self.bars.get(id(row))
+        return bars.drawn(bar, self.scale, self.width) if bar else ''
 
 
 def _plot(c: Comparison, rows: list[Row], paper: Paper) -> _Plot:
-    drawn = {}
+    bar_of = {}
     for row in rows:
-        own = forest.bar(row, c.expectation(row))
-        if own:
-            drawn[id(row)] = own
-    return _Plot(drawn, forest.scale([*drawn.values()], forest.TERMINAL), _BELOW if paper.narrow else _BESIDE)
+        bar = forest.bar(row, c.expectation(row))
+        if bar:
+            bar_of[id(row)] = bar
+    scale = forest.scale([*bar_of.values()], forest.TERMINAL)
+    width = _BELOW if paper.narrow else _BESIDE
+    return _Plot(bar_of, scale, width)
 
 
 def _table(c: Comparison, rows: list[Row], paper: Paper) -> list[RenderableType]:
@@ -152,15 +177,17 @@ def _table(c: Comparison, rows: list[Row], paper: Paper) -> list[RenderableType]
         if subsystem:
             table.add_row(paper.line(subsystem.upper(), 'bold'))
         for case, of_case in groupby(of_subsystem, attrgetter('title')):
-            metrics = list(of_case)
-            together = f'  {case}: {_metric(metrics[0])}'
-            if len(metrics) == 1 and len(together) <= _SHORT:
-                table.add_row(*_row(c, metrics[0], together, plot, paper))
+            first, *others = of_case
+            name = f'  {case}: {_metric(first)}'
+            if not others and len(name) <= _SHORT:
+                table.add_row(*_row(c, first, name, plot, paper))
                 continue
             table.add_row(paper.line(f'  {case}'))
-            for row in metrics:
-                table.add_row(*_row(c, row, f'    {_metric(row)}', plot, paper))
-    return [table, paper.line(_legend(c, plot, paper))]
+            for row in (first, *others):
+                name = f'    {_metric(row)}'
+                table.add_row(*_row(c, row, name, plot, paper))
+    legend = _legend(c, plot, paper)
+    return [table, paper.line(legend)]
 
 
 def _columns(c: Comparison, plot: _Plot, paper: Paper) -> Table:
@@ -170,46 +197,57 @@ def _columns(c: Comparison, plot: _Plot, paper: Paper) -> Table:
     sides = c.baseline.name, c.candidate.name
     interval = f'{100 * c.confidence:.4g} %'
     if paper.narrow:
-        table.add_column(paper.line(f'    {axis}'), min_width=plot.width + 4)
+        title = paper.line(f'    {axis}')
+        table.add_column(title, min_width=plot.width + 4)
         for name in sentence.short_names(*sides):
             table.add_column(paper.line(name), justify='right', max_width=12)
         if paper.counts:
             table.add_column(paper.line('sessions: runs'), justify='right', max_width=9)
-        table.add_column(paper.line(f'ratio\n{interval}'), justify='right', no_wrap=True)
+        ratio = paper.line(f'ratio\n{interval}')
+        table.add_column(ratio, justify='right', no_wrap=True)
         table.add_column(paper.line(''), max_width=10)
         return table
     table.add_column(paper.line(''))
-    for name in (*sides, 'sessions: runs', 'ratio', interval):
-        table.add_column(paper.line(name), justify='right', no_wrap=name not in sides)
+    for name in sides:
+        table.add_column(paper.line(name), justify='right')
+    for name in ('sessions: runs', 'ratio', interval):
+        table.add_column(paper.line(name), justify='right', no_wrap=True)
     table.add_column(paper.line(axis), no_wrap=True)
     table.add_column(paper.line(''))
     return table
 
 
 def _row(c: Comparison, row: Row, name: str, plot: _Plot, paper: Paper) -> list[Text]:
+    """Return the texts of a row, one a column; on narrow paper, what belongs together in one column."""
     style = 'bold red' if row.state == 'regressed' else _STYLES[row.verdict]
-    drawn = paper.line(plot.bar(row), style)
-    title, counts = paper.line(name), paper.line(_runs(row))
-    ratio, interval = paper.line(number(row.ratio, pad=True)), paper.line(_limits(row).strip() or NOTHING)
+    bar = paper.line(plot.bar(row), style)
+    title = paper.line(name)
+    counts = paper.line(_runs(row))
+    ratio = paper.line(number(row.ratio, pad=True))
+    limits = _limits(row).strip()
+    interval = paper.line(limits or NOTHING)
+    medians = _medians(row)
     if not paper.narrow:
-        figures = [paper.line(' '.join(parts)) for parts in _medians(row)]
-        return [title, *figures, counts, ratio, interval, drawn, paper.line(_word(row, c.margin), style)]
-    below = [title, drawn]
+        figures = [paper.line(' '.join(parts)) for parts in medians]
+        word = paper.line(_word(row, c.margin), style)
+        return [title, *figures, counts, ratio, interval, bar, word]
+    below = [title, bar]
     details = _details(row)
     if details:
         below.append(paper.line(details))
-    figures = [paper.line('\n'.join(parts)) for parts in _medians(row)]
+    figures = [paper.line('\n'.join(parts)) for parts in medians]
     if paper.counts:
         figures.append(counts)
     first = Text('\n    ', overflow='fold').join(below)
-    return [first, *figures, Text('\n').join([ratio, interval]), paper.line(row.verdict, style)]
+    both = Text('\n').join([ratio, interval])
+    return [first, *figures, both, paper.line(row.verdict, style)]
 
 
 def _legend(c: Comparison, plot: _Plot, paper: Paper) -> str:
     """Return the words for the signs of the bars."""
     baseline, candidate = sentence.short_names(c.baseline.name, c.candidate.name)
-    parts = [f'bars: {bars.FIGURE} the speed of {candidate}, {baseline} being 1 ({bars.ONE})',
-             f'{bars.INTERVAL} its interval']
+    figure = f'bars: {bars.FIGURE} the speed of {candidate}, {baseline} being 1 ({bars.ONE})'
+    parts = [figure, f'{bars.INTERVAL} its interval']
     drawn = plot.bars.values()
     if any(bar.low is None for bar in drawn):
         parts.append(f'{bars.ALONE} without one')
@@ -217,7 +255,8 @@ def _legend(c: Comparison, plot: _Plot, paper: Paper) -> str:
         parts.append(f'{bars.BOUND} what is expected')
     if paper.narrow:
         parts.append(f'equivalent: within {100 * c.margin:g} % of 1')
-    if any(-math.log(plot.scale.end) < bar.far for bar in drawn):
+    furthest = -math.log(plot.scale.end)
+    if any(bar.far > furthest for bar in drawn):
         parts.append(f'{bars.LEFT} {bars.RIGHT} beyond the axis')
     return ', '.join(parts)
 
@@ -228,19 +267,23 @@ def _metric(row: Row) -> str:
 
 def _medians(row: Row) -> list[list[str]]:
     """Return the figure of each side, and its spread where that is known."""
-    (one, two), unit = alike(row.unit, row.baseline, row.candidate)
-    figures = [[f'{one} {unit}'.strip()], [two]]
-    for figure, spread in zip(figures, (row.spread_baseline, row.spread_candidate), strict=True):
-        if spread is not None:
-            figure.append(f'± {percent(spread)}')
-    return figures
+    (one, other), unit = alike(row.unit, row.baseline, row.candidate)
+    with_unit = f'{one} {unit}'.strip()
+    baseline, candidate = [with_unit], [other]
+    if row.spread_baseline is not None:
+        baseline.append(f'± {percent(row.spread_baseline)}')
+    if row.spread_candidate is not None:
+        candidate.append(f'± {percent(row.spread_candidate)}')
+    return [baseline, candidate]
 
 
 def _runs(row: Row) -> str:
     """Return how many sessions and runs both sides have."""
-    counts = f'{row.sessions_baseline}: {row.n_baseline}'
-    counts_candidate = f'{row.sessions_candidate}: {row.n_candidate}'
-    return counts if counts_candidate == counts else f'{counts} + {counts_candidate}'
+    baseline = f'{row.sessions_baseline}: {row.n_baseline}'
+    candidate = f'{row.sessions_candidate}: {row.n_candidate}'
+    if candidate == baseline:
+        return baseline
+    return f'{baseline} + {candidate}'
 
 
 def _word(row: Row, margin: float) -> str:
@@ -255,11 +298,13 @@ def _word(row: Row, margin: float) -> str:
 
 def _details(row: Row) -> str:
     """Return what stands below a bar: why its word is not as it seems, and what is expected."""
-    return '; '.join(filter(None, (_direction(row), _label(row), _expected(row))))
+    details = _direction(row), _label(row), _expected(row)
+    return '; '.join(filter(None, details))
 
 
 def _direction(row: Row) -> str:
-    return 'lower is better' if row.better == 'lower' and row.verdict in ('faster', 'slower') else ''
+    has_direction = row.verdict in ('faster', 'slower')
+    return 'lower is better' if has_direction and row.better == 'lower' else ''
 
 
 def _expected(row: Row) -> str:
@@ -272,7 +317,10 @@ def _left_out(row: Row) -> str:
 
 
 def _limits(of: Row | Mean) -> str:
-    return '' if of.low is None else f' [{number(of.low, pad=True)}, {number(of.high, pad=True)}]'
+    if of.low is None:
+        return ''
+    low, high = number(of.low, pad=True), number(of.high, pad=True)
+    return f' [{low}, {high}]'
 
 
 def footnotes(c: Comparison) -> list[str]:
@@ -280,8 +328,9 @@ def footnotes(c: Comparison) -> list[str]:
     lines = []
     rows_of: dict[str, list[Row]] = {}
     for row in c.rows:
-        for why in filter(None, (row.reason, *row.notes, _left_out(row))):
-            rows_of.setdefault(why, []).append(row)
+        for why in (row.reason, *row.notes, _left_out(row)):
+            if why:
+                rows_of.setdefault(why, []).append(row)
     for why, rows in rows_of.items():
         lines.append(f'{_name_of(rows)}: {why}')
     ones, others = set(c.baseline.sessions), set(c.candidate.sessions)
@@ -292,15 +341,25 @@ def footnotes(c: Comparison) -> list[str]:
                      'what else changed between them is in the ratios, too')
     intervals = sum(row.low is not None for row in c.rows)
     if intervals:
-        line = f'each interval holds with {100 * c.confidence:.4g} % by itself, not all of them together'
-        misses = round((1 - c.confidence) * intervals)
-        lines.append(f'{line}: of {intervals} about {misses} may miss' if misses else line)
+        lines.append(_confidence(c.confidence, intervals))
     lines += [f'note: {note}' for note in c.notes]
     return lines
 
 
+def _confidence(confidence: float, intervals: int) -> str:
+    """Return with what confidence an interval holds, and how many of so many may miss."""
+    line = f'each interval holds with {100 * confidence:.4g} % by itself, not all of them together'
+    misses = round((1 - confidence) * intervals)
+    if misses:
+        line += f': of {intervals} about {misses} may miss'
+    return line
+
+
 def _name_of(rows: list[Row]) -> str:
     if len(rows) == 1:
-        return f'{rows[0].title}: {rows[0].metric}'
+        row, = rows
+        return f'{row.title}: {row.metric}'
+    metrics = counted(len(rows), 'metric')
     checks = dict.fromkeys(row.check for row in rows)
-    return f'{counted(len(rows), "metric")} ({", ".join(checks)})'
+    listed = ', '.join(checks)
+    return f'{metrics} ({listed})'
