@@ -128,7 +128,7 @@ class _ByHistory:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Incidents:
     """The incidents of the system when a session was judged; of an older night, as it was then."""
 
     incidents: list[Incident]
@@ -157,7 +157,7 @@ def judged(session: Session) -> Verdict:
     if any(cell.verdict == 'regressed' or cell.once for cell in cells):
         from parity.judge.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
-    known = _known(session, system.name)
+    known = _incidents_of(session, system.name)
     if known.incidents:
         cells = incidents.numbered(cells, known.incidents, uuid, session.start)
     outcomes = []
@@ -191,17 +191,17 @@ def judged(session: Session) -> Verdict:
         warnings=warnings, next=next_command, exit_code=code)
 
 
-def _known(session: Session, system: str) -> _Known:
+def _incidents_of(session: Session, system: str) -> _Incidents:
     """Return the incidents of the system when the session was judged."""
     known, acks_from = table.at(system, session.uuid, session.start)
     until = _next_night(session, system)
     if not until:
-        return _Known(known, acks_from, datetime.date.today())
+        return _Incidents(known, acks_from, datetime.date.today())
     as_then = [table.as_of(incident, session.start, until) for incident in known]
     for incident in as_then:
         acks_from[incident.number] = incident.acks_from
     night = datetime.date.fromtimestamp(session.start)
-    return _Known(as_then, acks_from, night)
+    return _Incidents(as_then, acks_from, night)
 
 
 def _never_ran(known: list[Incident]) -> set[str]:

@@ -544,8 +544,8 @@ def _slow_cases(nights: pl.DataFrame, session: str) -> pl.DataFrame:
     seconds, usual = pl.col('seconds'), pl.col('usual')
     before = nights.filter(pl.col('session') != session)
     tonight = nights.filter(pl.col('session') == session)
-    times = before.group_by(_CASE).agg(usual=seconds.median(), nights=pl.len())
-    compared = tonight.join(times, on=_CASE)
+    usual_times = before.group_by(_CASE).agg(usual=seconds.median(), nights=pl.len())
+    compared = tonight.join(usual_times, on=_CASE)
     is_enough = pl.col('nights') >= LEAST
     is_slow = (seconds > TIMES * usual) & (seconds > usual + SECONDS)
     slow = compared.filter(is_enough, is_slow)
