@@ -650,6 +650,8 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
 
 def _planned_again(session: Session, system: System, cells: list[Cell], tonight: list[Row]) -> list[str]:
     """Return a warning for each retired entry that the session measured. ``tonight``: its planned cells."""
+    if not system.retired:
+        return []
     measured = {tuple(getattr(cell, name) for name in CELL) for cell in cells if cell.verdict != 'skipped'}
     rows = [row for row in tonight if _cell(row) in measured]
     warnings = []
