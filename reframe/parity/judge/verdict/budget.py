@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from parity.base.figures import counted
 from parity.judge.compare.pairs import Expectation, Pair
@@ -15,11 +16,20 @@ from parity.site.plan import PlannedCase
 
 #: Nights of a month.
 NIGHTS = 30
-#: Alarms for nothing in a month, of systems with one false alarm a month by chance, that real histories gave
-#: (docs/real-histories.md): the fewest and the most series of these systems, and alarms.
-_MEASURED = ((25, 35, '0.1 to 0.7'), (60, 70, '0.2 to 0.8'), (190, 190, '1.2'))
 #: At a larger rate no alarm would mean anything, whatever the budget.
 _MOST = 0.1
+
+
+class _RealRate(NamedTuple):
+    """Alarms for nothing that real histories gave, of systems of so many series."""
+
+    fewest: int
+    most: int
+    a_month: str
+
+
+#: Of systems with one false alarm a month by chance (docs/real-histories.md).
+_MEASURED = (_RealRate(25, 35, '0.1 to 0.7'), _RealRate(60, 70, '0.2 to 0.8'), _RealRate(190, 190, '1.2'))
 
 
 def of(a_month: float, histories: int, bounded: int, pairs: int) -> AlarmBudget:
@@ -101,13 +111,10 @@ def sentence(budget: AlarmBudget) -> str:
 
 def measured(a_month: float, histories: int) -> str:
     """Return how many alarms for nothing real histories gave, about as many as these; '' where nobody measured."""
-    fewest = _MEASURED[0][0]
-    if a_month != 1 or histories < fewest:
+    if a_month != 1 or histories < _MEASURED[0].fewest:
         return ''
-
-    def distance(row: tuple[int, int, str]) -> float:
-        _, most, _ = row
-        return abs(math.log(histories / most))
-    first, last, alarms = min(_MEASURED, key=distance)
-    series = f'{first} to {last}' if last > first else f'{first}'
-    return f'real histories of {series} series gave {alarms} a month for nothing'
+    nearest = min(_MEASURED, key=lambda real: abs(math.log(histories / real.most)))
+    series = f'{nearest.fewest}'
+    if nearest.most > nearest.fewest:
+        series += f' to {nearest.most}'
+    return f'real histories of {series} series gave {nearest.a_month} a month for nothing'

@@ -388,16 +388,25 @@ def _partitions(figures: list[CellFigure], partition: str, every: set[str]) -> W
     return Where(why=f'only {only} was measured')
 
 
-#: A part of a machine; the groups that each have a slower cell; those whose slower cells support it; and those of
-#: which one was judged and none is slower. A group is a part that a code names for its cells (`parts`), else a
-#: subsystem. The first rule that fits counts.
+class Rule(NamedTuple):
+    """A part of a machine, and the groups of cells that show a fault in it.
+
+    A group is a part that a code names for its cells (`parts`), else a subsystem."""
+
+    part: str
+    slower: list[str]                # each of these has a slower cell
+    support: list[str]               # slower cells of these support the rule
+    fine: list[str]                  # at least one of these was judged, and none is slower
+
+
+#: The first rule that fits counts.
 RULES = (
-    ('memory', ['memory'], ['memory-bound codes', 'within a node'], ['compute', 'network']),
-    ('compute clock', ['compute'], ['memory-bound codes'], ['memory']),
-    ('compute and memory alike', ['compute', 'memory'], ['memory-bound codes', 'within a node'],
-     ['network', 'storage']),
-    ('network', ['network'], ['storage'], ['compute', 'memory', 'memory-bound codes', 'within a node']),
-    ('storage', ['storage'], [], ['compute', 'memory', 'memory-bound codes', 'network']),
+    Rule('memory', ['memory'], ['memory-bound codes', 'within a node'], ['compute', 'network']),
+    Rule('compute clock', ['compute'], ['memory-bound codes'], ['memory']),
+    Rule('compute and memory alike', ['compute', 'memory'], ['memory-bound codes', 'within a node'],
+         ['network', 'storage']),
+    Rule('network', ['network'], ['storage'], ['compute', 'memory', 'memory-bound codes', 'within a node']),
+    Rule('storage', ['storage'], [], ['compute', 'memory', 'memory-bound codes', 'network']),
 )
 
 
@@ -458,20 +467,20 @@ def _down_together(fall: _Fall, slower: list[tuple[str, _Fall]]) -> dict[str, li
 def part(down: Mapping[str, list[str]], judged: set[str], of: str) -> Subsystem:
     """Return the part of a slower cell of group ``of``: what the slower cells of ``down`` tell together, by group,
     beside the groups that have cells in order."""
-    for name, needed, support, others in RULES:
-        fine = [group for group in others if group in judged]
-        has_needed = down.keys() >= set(needed)
-        has_other = not down.keys().isdisjoint(others)
-        if not has_needed or has_other or not fine:
+    for rule in RULES:
+        fine = [group for group in rule.fine if group in judged]
+        all_slower = down.keys() >= set(rule.slower)
+        none_down = down.keys().isdisjoint(rule.fine)
+        if not (all_slower and none_down and fine):
             continue
-        moved = [group for group in (*needed, *support) if group in down]
+        moved = [group for group in (*rule.slower, *rule.support) if group in down]
         if of not in moved:
-            return Subsystem(why=f'slower: {of}; that is no part of {name}')
+            return Subsystem(why=f'slower: {of}; that is no part of {rule.part}')
         cells = []
         for group in moved:
             cells += down[group]
         slower, not_slower = ' and '.join(moved), ' and '.join(fine)
-        return Subsystem(name=name, cells=cells, why=f'{slower} slower, {not_slower} not')
+        return Subsystem(name=rule.part, cells=cells, why=f'{slower} slower, {not_slower} not')
     groups = ', '.join(down)
     if judged - down.keys():
         return Subsystem(why=f'slower: {groups}; these move together in no way that is known')
