@@ -83,6 +83,8 @@ def test_work_that_changes_before_it_is_learned_can_never_be_judged_and_the_firs
     history(stored)
     for n in range(3 * every):
         night(stored, 50.0, executable_opts=['--date', str(n // every)])
+        if n % every not in (0, every - 1):     # the first and the last night with the same arguments are judged
+            continue
         verdict, cell, lines = said()
         never = n // every >= 2
         assert any('learn anew: arguments changed' in line for line in lines[:6]) is not never

@@ -20,9 +20,14 @@ def own(value: float, reference: float | None, unit: str = 'Gflop/s', better: st
     return case(value, refs={'hpl': (reference, -0.05, 0.05)} if reference else {}, parity=noted, **other)
 
 
-def night(stored, value: float, reference: float | None = None, **other):
+def store(stored, value: float, reference: float | None = None, **other) -> None:
+    """Store a night that nobody asks about: judging takes most of the time of a test."""
     plan = [{**made.planned(), 'metrics': [{'name': 'hpl', 'unit': other.get('unit', 'Gflop/s'), 'better': other.get('better', 'higher')}, made.METRICS[1]]}]
     stored.add(own(value, reference, **other), plan=plan)
+
+
+def night(stored, value: float, reference: float | None = None, **other):
+    store(stored, value, reference, **other)
     verdict = judge.newest()
     return verdict, next(cell for cell in verdict.cells if cell.metric == 'hpl')
 
@@ -38,8 +43,9 @@ def test_a_line_says_that_the_own_reference_of_a_check_changed_from_what_and_sin
         verdict, cell = night(stored, 50.0, 1.0)
         assert verdict.warnings == [said]
         assert any('own reference changed from 100 to 1' in text for text, _ in answer.lines(verdict))
-    for _ in range(30):
-        verdict, cell = night(stored, 50.0, 1.0)
+    for _ in range(29):
+        store(stored, 50.0, 1.0)
+    verdict, cell = night(stored, 50.0, 1.0)
     assert not verdict.warnings
 
 
@@ -47,13 +53,14 @@ def test_a_line_says_that_the_own_reference_of_a_check_changed_from_what_and_sin
 @pytest.mark.parametrize('nights', [5, 12, 30])
 def test_a_figure_a_thousand_times_as_fast_is_impossible_for_as_long_as_it_lasts(stored, site, reference, nights):
     for _ in range(nights):
-        night(stored, 100.0, reference)
+        store(stored, 100.0, reference)
     for _ in range(14 if nights > 10 or reference else 2):
         verdict, cell = night(stored, 1e17, reference)
         assert (cell.verdict, verdict.exit_code) == ('impossible', 1), cell.reason
         assert '1e+15 times as fast as' in cell.reason and 'look at what the program printed' in cell.reason
-    for _ in range(3):
-        verdict, cell = night(stored, 100.0, reference)
+    for _ in range(2):
+        store(stored, 100.0, reference)
+    verdict, cell = night(stored, 100.0, reference)
     assert cell.verdict != 'impossible'
     if nights > 10:             # before, the rule takes it for the first level
         assert verdict.exit_code == 0, cell.reason
@@ -64,7 +71,7 @@ def test_a_figure_a_thousand_times_as_fast_is_impossible_for_as_long_as_it_lasts
     (100.0, 99_000.0, 'MB/s', 'higher', 'improved'), (100.0, 101_000.0, 'MB/s', 'higher', 'impossible')])
 def test_what_may_be_an_improvement_is_none_that_is_impossible(stored, site, usual, value, unit, better, word):
     for _ in range(2):
-        night(stored, usual, usual, unit=unit, better=better)
+        store(stored, usual, usual, unit=unit, better=better)
     _, cell = night(stored, value, usual, unit=unit, better=better)
     assert cell.verdict == word, cell.reason
 
@@ -90,8 +97,9 @@ def test_a_value_that_a_person_accepts_ends_what_no_machine_reaches(stored, site
     for accepted, word in ((100.0, 'impossible'), (2e5, 'ok')):
         for _ in range(3):
             stored.add(case(2e5, refs={'hpl': (accepted, -0.05, 0.05)}))
-            cell = next(cell for cell in judge.newest().cells if cell.metric == 'hpl')
-            assert (cell.verdict, judge.newest().exit_code) == (word, int(word == 'impossible')), cell.reason
+            verdict = judge.newest()
+            cell = next(cell for cell in verdict.cells if cell.metric == 'hpl')
+            assert (cell.verdict, verdict.exit_code) == (word, int(word == 'impossible')), cell.reason
 
 
 @pytest.mark.parametrize('nights', [5, 15])
