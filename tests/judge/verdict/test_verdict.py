@@ -139,6 +139,14 @@ def test_precedence_of_exit_codes_and_the_next_command_shows_the_worst_cell(resu
     assert [each.next for each in found] == [f'parity show {name}.hpl@local:default' for name in ('Wrong', 'Slow', 'Failed')]
 
 
+@pytest.mark.parametrize('pages, tunables, said', [
+    ('never', 'glibc.malloc.hugetlb=1', True), ('madvise', 'glibc.malloc.hugetlb=1', False), ('never', 'glibc.malloc.check=1', False), ('never', '', False)])
+def test_a_kernel_without_huge_pages_is_named_where_a_check_asked_for_them(pages, tunables, said):
+    case = ran(parity={'node': {'transparent_huge_pages': pages}}, env_vars={'GLIBC_TUNABLES': tunables} if tunables else {})
+    warnings = [line for line in verdict(case).warnings if 'huge' in line]
+    assert warnings == ['node01: transparent_hugepage is never, and Toy asked for huge pages: madvise gains up to a third (docs/software.md)'] * said
+
+
 def test_the_head_line_names_stand_ins_and_what_is_not_covered_and_a_failed_build_is_told_once():
     stream = {'name': 'stream_star_triad', 'unit': 'GB/s', 'better': 'higher'}
     case = ran(parity={'labels': {'stream_star_triad': {'word': 'cached', 'reason': 'small'}}})

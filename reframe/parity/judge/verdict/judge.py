@@ -341,7 +341,25 @@ def _warnings(session: Session) -> list[str]:
             builds.setdefault(facts['newer_build'], environ)
     warnings += [f'{environ}: {why}' for why, environ in builds.items()]
     warnings += [facts['lacking'] for facts in software.values() if facts.get('lacking')]
+    warnings += _without_huge_pages(session)
     return warnings + journals.warnings()
+
+
+def _without_huge_pages(session: Session) -> list[str]:
+    """Return a line on the checks that asked for huge pages where the kernel gives none; none of no such check."""
+    checks, nodes = set(), set()
+    for run in session.runs:
+        variables = run.work.get('variable', {})
+        asked = 'hugetlb' in (variables.get('GLIBC_TUNABLES') or '')
+        if asked and run.context.get('transparent_huge_pages') == 'never':
+            checks.add(run.check)
+            nodes.update(run.nodes)
+    if not checks:
+        return []
+    where = several(sorted(nodes)) or 'this machine'
+    asking = ' and '.join(sorted(checks))
+    return [f'{where}: transparent_hugepage is never, and {asking} asked for huge pages: madvise gains up to a third '
+            '(docs/software.md)']
 
 
 def _references(cells: list[Cell]) -> list[str]:
