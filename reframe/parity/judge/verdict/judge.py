@@ -358,8 +358,8 @@ def _without_huge_pages(session: Session) -> list[str]:
         return []
     where = several(sorted(nodes)) or 'this machine'
     asking = ' and '.join(sorted(checks))
-    return [f'{where}: transparent_hugepage is never, and {asking} asked for huge pages: madvise gains up to a third '
-            '(docs/software.md)']
+    return [f'{where}: transparent_hugepage is never, and {asking} asked for huge pages: '
+            'madvise gains up to a third (docs/software.md)']
 
 
 def _references(cells: list[Cell]) -> list[str]:
