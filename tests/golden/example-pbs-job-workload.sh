@@ -52,6 +52,7 @@ END
 module load intel/2024.1
 module load impi/2021.12
 module load parity-codes/1.0
+export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 export OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS=1
 export OMPI_MCA_hwloc_base_binding_policy=core
