@@ -73,3 +73,13 @@ def test_a_refusal_and_a_name_that_is_no_field():
     assert noted.facts == noted['facts'] == {'link': 'eth0'}
     with pytest.raises(KeyError):
         noted['fact'] = {}
+
+
+@pytest.mark.parametrize('lines, said', [
+    (['no space left', '', '--- stdout ---', '\x1b[31mdisk full\x1b[0m', 'more'], 'no space left; disk full'),
+    (['', '--- stderr ---', 'sbatch: refused'], 'sbatch: refused'), ([''], '')])
+def test_what_stopped_a_run_is_its_first_two_lines_without_rules_and_colours(lines, said):
+    stopped = '[2026-11-29T01:00:00] ERROR: run session stopped: '
+    first = f'{stopped}an earlier error\n'
+    log = f'{first}{stopped}' + '\n'.join(lines) + '\n[2026-11-29T01:00:01] info: the end\n'
+    assert record._last_error(log) == said
