@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import pytest
 from reframe.utility import jsonext
@@ -83,3 +84,11 @@ def test_what_stopped_a_run_is_its_first_two_lines_without_rules_and_colours(lin
     first = f'{stopped}an earlier error\n'
     log = f'{first}{stopped}' + '\n'.join(lines) + '\n[2026-11-29T01:00:01] info: the end\n'
     assert record._last_error(log) == said
+
+
+@pytest.mark.parametrize('seconds, said', [(59, 'no space left'), (-59, 'no space left'), (61, ''), (-61, '')])
+def test_why_a_run_stopped_is_in_the_log_that_was_written_when_it_ended(tmp_path, seconds, said):
+    log = tmp_path / 'reframe.log'
+    log.write_text('[2026-11-29T01:00:00] ERROR: run session stopped: no space left\n')
+    os.utime(log, (1000, 1000 + seconds))
+    assert record._why_stopped({'log_files': [str(log), str(tmp_path / 'gone.log')], 'time_end_unix': 1000.0}) == said
