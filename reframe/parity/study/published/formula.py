@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 import re
@@ -63,9 +64,12 @@ def _group(k: float, number: float, *lists: Any) -> Cluster:
         is_number = np.ndim(column) == 0
         if is_number or len(column) > POINTS:
             raise ValueError(f'groups are of lists of at most {POINTS} points')
-    points = list(zip(*lists, strict=True))
-    groups = fits.clusters(points, int(k))
+    groups = _divided(tuple(zip(*lists, strict=True)), int(k))
     return groups[int(number) - 1]
+
+
+#: An interval asks for the groups of the same points in each formula and each group.
+_divided = functools.lru_cache(maxsize=1000)(fits.clusters)
 
 
 def _group_size(*given: Any) -> int:
