@@ -19,7 +19,7 @@ from parity.base import console
 from parity.base.errors import NothingMeasured, UsageError
 from parity.cli import replay as command
 from parity.judge.stats import replay
-from parity.judge.store import histories, imported, reading, tables
+from parity.judge.store import histories, imported, reading, same_run, tables
 from parity.lab import replay as words
 
 ANY = histories.Directions()
@@ -330,3 +330,9 @@ def test_steps_that_were_accepted_add_up_in_the_foot(tmp_path):
     printed = parity('replay', str(tmp_path / 'h.csv'), '--higher', '.').stdout
     assert 'missed     nothing: no step of 5 % lasted' in printed, printed
     assert '1 series ends 5 % or more below the first nights: steps that were accepted add up' in printed and ' -11.5%  a' in printed, printed
+
+
+@pytest.mark.parametrize('names, test', [({'display_name': 'Toy %size=2'}, 'Toy %size=2'), ({'display_name': ''}, 'Toy_1'), ({}, 'Toy_1')])
+def test_a_test_of_another_run_is_the_same_by_the_name_that_it_shows(names, test):
+    case = {'system': 's', 'partition': 'p', 'environ': 'e', 'name': 'Toy_1', **names}
+    assert same_run._test(case) == ('s', 'p', 'e', test)

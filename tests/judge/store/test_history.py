@@ -47,6 +47,13 @@ def test_one_rule_says_which_figures_count_and_what_a_night_is_made_of(stored):
     assert found.rows() == [('a', 102.0, [100.0, 104.0], False, [98.0]), ('c', 97.0, [97.0], False, []), ('d', 4.0, [4.0], True, [])]
 
 
+def test_a_night_knows_whether_an_accepted_value_applied(stored):
+    stored('a', case(100.0, refs={'hpl': (99.0, -0.1, None)}))
+    stored('b', case(100.0))
+    found = history.nights(hpl()).select('session', 'applied').collect()
+    assert found.rows() == [('a', True), ('b', False)]
+
+
 def test_a_night_and_its_reruns_are_one_file_which_later_reruns_and_removed_ones_renew(stored):
     def files():
         return sorted(file.name.count('.') for file in (paths.results() / 'cache').rglob('a.*parquet'))
