@@ -266,7 +266,7 @@ def rehearsed(shared) -> Callable[[str], Path]:
         copy = copied(folder)
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
-            done = shell(f'. ci/activate && reframe -c checks/ --system {system} --dry-run', copy, RFM_COLORIZE='n')
+            done = shell(f'. ci/activate && reframe -c checks/ --system {system} --dry-run --exec-policy=serial', copy, RFM_COLORIZE='n')
         assert done.returncode == 0, done.stdout[-2500:] + done.stderr
         (copy / 'printed').write_text(done.stdout)
 

@@ -35,7 +35,7 @@ def measured(tmp_path_factory):
         site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {96 << 20}\n', 1))
         store_impossible_nights()
         propose_and_accept(copy)
-        rehearsed = shell('. ci/activate && reframe -c checks/ --dry-run', copy, RFM_COLORIZE='n').stdout
+        rehearsed = shell('. ci/activate && reframe -c checks/ --dry-run --exec-policy=serial', copy, RFM_COLORIZE='n').stdout
         cases = one_of_each(rehearsed)
         done = shell(f"{LINE} -n '^({'|'.join(cases)})$'", copy, RFM_COLORIZE='n')
         code, verdict = verdict_of(copy)

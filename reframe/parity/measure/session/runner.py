@@ -57,8 +57,11 @@ def _environ(**defaults: str) -> dict[str, str]:
 
 
 def rehearse(arguments: list[str]) -> None:
-    """Run `reframe --dry-run`: every hook before the job. UsageError with ReFrame's words if one fails."""
-    done = subprocess.run(_command(arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    """Run `reframe --dry-run`: every hook before the job. UsageError with ReFrame's words if one fails.
+
+    Its asynchronous policy would wait a tenth of a second for each job, though none runs."""
+    command = _command([*arguments, '--exec-policy=serial'])
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                           env={**_environ(), 'RFM_COLORIZE': 'n'})
     if done.returncode:
         raise UsageError('reframe --dry-run fails: ' + '; '.join(reasons.of_reframe(done.stdout)))
