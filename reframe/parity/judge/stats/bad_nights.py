@@ -76,21 +76,25 @@ def counts(bad: np.ndarray) -> np.ndarray:
 
 
 def _chains(bad: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, list[int]]]:
-    """Yield each night that is not good, with the bad nights that belong together until then."""
-    places: list[int] = []
+    """Yield each night that is bad or slow, with the bad nights that belong together until then.
+
+    Nights without a good one between them are a stretch. A slow night takes the bad ones of its stretch out. If
+    the stretch began GOOD_NIGHTS nights before or earlier, it takes out all."""
+    chain: list[int] = []
     last = -rule.GOOD_NIGHTS - 1        # the last night that was not good
-    begin = 0                           # the first of its neighbours
+    begin = 0                           # the first night of the stretch
     for night in np.flatnonzero(bad | slow).tolist():
-        good = night - last - 1
-        if good:
+        good_nights = night - last - 1
+        if good_nights:
             begin = night
-        if good >= rule.GOOD_NIGHTS:
-            places = []
+        if good_nights >= rule.GOOD_NIGHTS:
+            chain = []
+        nights_since_begin = night - begin
         if not slow[night]:
-            places = [*places, night]
-        elif night - begin >= rule.GOOD_NIGHTS:
-            places = []
+            chain = [*chain, night]
+        elif nights_since_begin >= rule.GOOD_NIGHTS:
+            chain = []
         else:
-            places = [place for place in places if place < begin]
+            chain = [place for place in chain if place < begin]
         last = night
-        yield night, places
+        yield night, chain

@@ -73,17 +73,19 @@ def _of_cell(totals: np.ndarray, ratio: float, rate: float) -> np.ndarray:
 
 
 def _chances(level: np.ndarray, ratio: float) -> np.ndarray:
-    """Return the chance that the last 1, 2 ... STEPS nights have as many events as they have; see `_of_cell`."""
+    """Return the chances that the last 1, 2 ... STEPS nights have as many events as they have; see `_of_cell`.
+
+    ``level``: the events of each night."""
     nights = np.arange(1, rule.STEPS + 1)
     newest_first = level[:-rule.STEPS - 1:-1]
-    events = np.cumsum(newest_first)
-    before = level.sum() - events
-    share = nights / len(level)
-    some = np.fmax(events, 1e-9)
-    chance = scipy.special.betainc(some / ratio, before / ratio + 1, share)
-    has_events = events > 0
-    chance[~has_events] = 1
-    return chance
+    newest_events = np.cumsum(newest_first)
+    events_before = level.sum() - newest_events
+    share_of_nights = nights / len(level)
+    above_zero = np.fmax(newest_events, 1e-9)       # as betainc demands
+    chances = scipy.special.betainc(above_zero / ratio, events_before / ratio + 1, share_of_nights)
+    has_events = newest_events > 0
+    chances[~has_events] = 1
+    return chances
 
 
 def at_least(count: int, mean: float) -> float:

@@ -59,15 +59,15 @@ class Nights:
         total = int(start[-1])
         sizes = np.diff(start)
         signs = np.asarray(signs)
-        many = len(sizes)
-        series = np.repeat(np.arange(many), sizes)
+        series_count = len(sizes)
+        series = np.repeat(np.arange(series_count), sizes)
         place = np.arange(total) - np.repeat(start[:-1], sizes)
         series_of_figure = series[night]
         with np.errstate(divide='ignore', invalid='ignore'):
             log = signs[series_of_figure] * np.log(figure)
         frame = pl.DataFrame({'night': night, 'log': log, 'figure': figure, 'again': again})
         runs = _Runs.of(frame.filter(~pl.col('again')), total)
-        usual = _usual_scatter(runs, series, place, many)[series]
+        usual = _usual_scatter(runs, series, place, series_count)[series]
         if again.any():
             reruns = _Runs.of(frame.filter('again'), total)
             both = _Runs.of(frame, total)
@@ -81,16 +81,16 @@ class Nights:
             value=runs.near(usual),
             again=with_reruns,
             total=runs.total,
-            counts=_are_counts(figure, series_of_figure, many) & is_lower_better)
+            counts=_are_counts(figure, series_of_figure, series_count) & is_lower_better)
 
 
-def _are_counts(figure: np.ndarray, series: np.ndarray, many: int) -> np.ndarray:
+def _are_counts(figure: np.ndarray, series: np.ndarray, series_count: int) -> np.ndarray:
     """Return whether the figures of each series are whole numbers with a zero among them."""
     is_no_count = (figure < 0) | (figure != np.round(figure))
-    are_counts = np.ones(many, dtype=bool)
+    are_counts = np.ones(series_count, dtype=bool)
     are_counts[series[is_no_count]] = False
     is_zero = figure == 0
-    has_zero = np.zeros(many, dtype=bool)
+    has_zero = np.zeros(series_count, dtype=bool)
     has_zero[series[is_zero]] = True
     return are_counts & has_zero
 
@@ -143,14 +143,15 @@ class _Runs:
         return self.median + np.clip(off, -usual, usual)
 
 
-def _usual_scatter(runs: _Runs, series: np.ndarray, place: np.ndarray, many: int) -> np.ndarray:
-    """Return how much the runs of a night scatter, for each series: the median of its first nights."""
-    first = np.full((many, _FIRST), np.nan)
+def _usual_scatter(runs: _Runs, series: np.ndarray, place: np.ndarray, series_count: int) -> np.ndarray:
+    """Return how much the runs of a night scatter, for each series: the median of its first nights.
+
+    ``series``, ``place`` [nights]: the series of each night, and its place in that."""
+    scatter = np.full((series_count, _FIRST), np.nan)       # [series, places]
     is_first = place < _FIRST
     early = is_first & (runs.count > 1)
-    night = series[early], place[early]
-    first[night] = runs.sd[early]
-    return np.fmax(LEAST, medians(first))
+    scatter[series[early], place[early]] = runs.sd[early]
+    return np.fmax(LEAST, medians(scatter))
 
 
 def _with_reruns(runs: _Runs, reruns: _Runs, both: _Runs, usual: np.ndarray) -> np.ndarray:

@@ -54,26 +54,27 @@ def relative_speed(logs: np.ndarray, node: int, chance: float) -> RelativeSpeed 
 
     ``logs`` [nodes, cells]: natural logarithms of the figures, higher is better, NaN where there is none.
     ``chance``: that a sound node is called slower. A node's score is the median over its cells of its distance
-    from the median of the peers. The score of one more node like n others is divided by their scatter times
-    sqrt(1 + 1/n). It then has Student's t-distribution of n - 1 degrees of freedom."""
-    known = np.isfinite(logs)
-    nodes = known.any(axis=1).sum()
-    has_peers = known.sum(axis=0) > FEWEST
+    from the median of the peers; beside MANY peers or more, from that of all nodes. The score of one more node
+    like n others is divided by their scatter times sqrt(1 + 1/n). It then has Student's t-distribution of n - 1
+    degrees of freedom."""
+    has_figure = np.isfinite(logs)
+    node_count = has_figure.any(axis=1).sum()
+    has_peers = has_figure.sum(axis=0) > FEWEST
     logs = logs[:, has_peers]
     own_cells = np.isfinite(logs[node])
     if not own_cells.any():
         return None
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)     # nanmedian of a node without a figure: NaN
-        if nodes > MANY:
-            centre = np.nanmedian(logs, axis=0)
+        if node_count > MANY:
+            centre = np.nanmedian(logs, axis=0)     # [cells], of all nodes
             scores = np.nanmedian(logs - centre, axis=1)
             own = scores[node]
             peers = np.delete(scores, node)
         else:
             logs = logs[:, own_cells]
             others = np.delete(logs, node, axis=0)
-            centre = np.nanmedian(others, axis=0)
+            centre = np.nanmedian(others, axis=0)   # [own cells], of the peers alone
             own = np.nanmedian(logs[node] - centre)
             peers = np.nanmedian(others - centre, axis=1)
     peers = peers[np.isfinite(peers)]
