@@ -99,24 +99,25 @@ def opened(mode: str = 'rwc') -> Iterator[sqlite3.Connection]:
         conn.text_factory = functools.partial(str, encoding='utf-8', errors='replace')
         conn.isolation_level = None
         until = time.monotonic() + paths.PATIENCE
-        if not _free(conn):
-            _wait_for(conn, until)
+        if not _is_free(conn):
+            _wait_until_free(conn, until)
         conn.execute(f'PRAGMA busy_timeout = {paths.PATIENCE * 1000:.0f}')
         yield conn
 
 
-def _wait_for(conn: sqlite3.Connection, until: float) -> None:
-    """Say who holds the database, and wait. InfrastructureError if it is held ``until`` then (monotonic)."""
+def _wait_until_free(conn: sqlite3.Connection, until: float) -> None:
+    """Say on stderr who holds the database, and wait. InfrastructureError if it is not free at ``until``
+    (monotonic)."""
     file = paths.database()
     locked = visible(f'{file}: locked by {files.holders(file)}')
     print(f'parity: {locked}: waiting for at most {paths.PATIENCE:g} s', file=sys.stderr, flush=True)
-    while not _free(conn):
+    while not _is_free(conn):       # each try waits _SILENT seconds
         if time.monotonic() > until:
             raise InfrastructureError(f'{locked} for more than {paths.PATIENCE:g} s; end it, or come back later')
 
 
-def _free(conn: sqlite3.Connection) -> bool:
-    """Return whether the database can be read now."""
+def _is_free(conn: sqlite3.Connection) -> bool:
+    """Return whether the database can be read now, or once its holder lets go within the connection's timeout."""
     try:
         conn.execute('SELECT 1 FROM sqlite_master LIMIT 1').fetchone()
     except sqlite3.OperationalError as err:

@@ -253,8 +253,9 @@ def _source(name: str, rows: Rows, directions: Directions, notes: Iterable[str] 
 
 
 def _with_signs(frame: pl.DataFrame, directions: Directions) -> pl.DataFrame:
-    """Return the rows with the columns of a history, and 1 where more is better, -1 where less is, 0 of unknown
-    direction."""
+    """Return the rows with the columns of a history: without events, nodes and reruns, but with numbered runs.
+
+    Their ``sign`` is 1 where more is better, -1 where less is, and 0 where the direction is not known."""
     of_series = frame.group_by('series').agg(pl.col('unit', 'stated').first())
     signs = {}
     for series, unit, stated in of_series.iter_rows():
@@ -262,10 +263,10 @@ def _with_signs(frame: pl.DataFrame, directions: Directions) -> pl.DataFrame:
     columns = ['series', 'group', 'night', 'value']
     if 'area' in frame.columns:
         columns.append('area')
-    nothing = pl.lit('')
+    empty = pl.lit('')
     run = pl.int_range(pl.len()).over('series', 'night')
     sign = pl.col('series').replace_strict(signs, return_dtype=pl.Int8)
-    return frame.select(*columns, event=nothing, node=nothing, again=False, run=run, sign=sign)
+    return frame.select(*columns, event=empty, node=empty, again=False, run=run, sign=sign)
 
 
 def _with_dates(frame: pl.DataFrame) -> pl.DataFrame:

@@ -538,10 +538,12 @@ def _plan(report: Report, metrics: Callable[[Case], dict[str, dict[str, str]]]) 
 
 
 def _complete_result(case: Case, metrics: dict[str, dict[str, str]]) -> None:
-    """Give the case the result that its perflog has no column for, and a failed one its phase."""
+    """Give the case the result that its perflog has no column for, and a failed one its phase.
+
+    ``metrics``: of tonight or of other nights. A case that had figures and has none tonight failed."""
     if not case['result']:
-        has_figures_otherwise = PASSED not in metrics
-        has_failed = has_figures_otherwise and not case['perfvalues']
+        ever_had_figures = PASSED not in metrics
+        has_failed = ever_had_figures and not case['perfvalues']
         case['result'] = 'fail' if has_failed else 'pass'
     if case['result'] != 'pass' and case.get('fail_phase') is None:
         case.update(fail_phase='run', fail_reason=_NO_REASON)

@@ -104,7 +104,8 @@ def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
-    """Return rows of text with nights and values that are valid. UsageError names the first line that is not."""
+    """Return rows of text with values as numbers, and nights as whole numbers or dates: all of one kind.
+    UsageError names the first line that is not valid. ``wide``: the file had a column for each series."""
     has_value = pl.col('value') != ''
     rows = rows.filter(has_value).sort('line', maintain_order=True)
     if not rows.height:
@@ -114,8 +115,8 @@ def _valid(rows: pl.DataFrame, path: Path, wide: bool) -> pl.DataFrame:
     date = night.str.extract(_DATE).str.replace_all(r'[./]', '-')
     wrong = _wrong_nights(date, wide) | _wrong_values()
     _demand_valid(rows, path, wrong)
-    all_numbers = night.str.contains(_WHOLE).all()
-    if rows.select(all_numbers).item():
+    are_all_whole = night.str.contains(_WHOLE).all()
+    if rows.select(are_all_whole).item():
         valid_night = night.str.to_integer()
     else:
         valid_night = date
