@@ -256,15 +256,10 @@ def _next_night(session: Session, system: str) -> float:
 def _with_history(cells: list[Cell], system: System, session: Session,
                   share: Callable[[int], AlarmBudget]) -> _ByHistory:
     """Return the cells as the nights before judge them, the budget, and warnings of cases that take longer
-    or repeat their figures."""
-    sessions = database.sessions(system.name, last=bounds.FIRST + 1)
-    is_beyond = any(cell.verdict == 'regressed' for cell in cells)      # the nights before say if it is the first
-    if not is_beyond:
-        learning_cells = cells
-        if len(sessions) >= 2:
-            learning_cells = learning.of_first_nights(cells, session, sessions)
-        if learning_cells is not None:
-            return _ByHistory(learning_cells, share(0), [])
+    or repeat their figures. ``share``: the budget where so many cells have a history that judges them."""
+    learning_cells = _learning(cells, system, session)
+    if learning_cells is not None:
+        return _ByHistory(learning_cells, share(0), [])
     from parity.judge.verdict import (  # polars, which they load, doubles the time of a small verdict
         nights,
         replayed,
@@ -274,6 +269,17 @@ def _with_history(cells: list[Cell], system: System, session: Session,
     repeated = replayed.warnings(system.name, uuid)
     cells, shared = nights.with_history(cells, system.name, uuid, system.alarms, share)
     return _ByHistory(cells, shared, [*longer, *repeated])
+
+
+def _learning(cells: list[Cell], system: System, session: Session) -> list[Cell] | None:
+    """Return the cells of a system's first nights; None where the nights before must judge them."""
+    is_beyond = any(cell.verdict == 'regressed' for cell in cells)
+    if is_beyond:
+        return None         # the nights before say if it is the first
+    sessions = database.sessions(system.name, last=bounds.FIRST + 1)
+    if len(sessions) < 2:
+        return cells
+    return learning.of_first_nights(cells, session, sessions)
 
 
 def _cells(planned: Plan, session: Session, system: System, waived: dict[str, str],
@@ -326,6 +332,7 @@ def too_often(cells: list[Cell]) -> list[Cell]:
 
 
 def _warnings(session: Session) -> list[str]:
+    """Return the warnings on the session's end, plan, clock, software and nodes, and on journals."""
     warnings = []
     if session.interrupted:
         warnings.append('this session was killed; what had finished was recovered from the perflogs')
@@ -335,11 +342,12 @@ def _warnings(session: Session) -> list[str]:
         warnings.append(f'{problem["file"]}: {problem["what"]}')
     warnings += database.wrong_clocks(session)
     software = session.facts.get('software', {})
-    builds = {}         # a sentence on a build, and the first environment that has it
+    first_environ: dict[str, str] = {}      # by the sentence on a build
     for environ, facts in software.items():
-        if facts.get('newer_build'):
-            builds.setdefault(facts['newer_build'], environ)
-    warnings += [f'{environ}: {why}' for why, environ in builds.items()]
+        sentence = facts.get('newer_build')
+        if sentence:
+            first_environ.setdefault(sentence, environ)
+    warnings += [f'{environ}: {sentence}' for sentence, environ in first_environ.items()]
     warnings += [facts['lacking'] for facts in software.values() if facts.get('lacking')]
     warnings += _without_huge_pages(session)
     return warnings + journals.warnings()
@@ -642,7 +650,7 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
     if not before and not system.retired and not other:
         return absent
     tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
-    absent.warnings.extend(_planned_again(session, system, cells, tonight))
+    absent.warnings.extend(_retired_but_measured(session, system, cells, tonight))
     here = set(map(_cell, tonight))
     sizes = {OWN, *(row['size'] for row in tonight)}
     lacking = []
@@ -666,15 +674,19 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
     return absent
 
 
-def _planned_again(session: Session, system: System, cells: list[Cell], tonight: list[Row]) -> list[str]:
-    """Return a warning for each retired entry that the session measured. ``tonight``: its planned cells."""
+def _retired_but_measured(session: Session, system: System, cells: list[Cell], tonight: list[Row]) -> list[str]:
+    """Return a warning for each retired entry whose cells were not all skipped tonight, or whose nodes ran a job.
+
+    ``tonight``: the planned cells of the session."""
     if not system.retired:
         return []
-    measured = {tuple(getattr(cell, name) for name in CELL) for cell in cells if cell.verdict != 'skipped'}
-    rows = [row for row in tonight if _cell(row) in measured]
+    not_skipped = {_cell(vars(cell)) for cell in cells if cell.verdict != 'skipped'}
+    rows = [row for row in tonight if _cell(row) in not_skipped]
     warnings = []
     for place, entry in enumerate(system.retired):
-        if not entry.nodes and any(_retires(entry, row) for row in rows):
+        if entry.nodes:
+            continue
+        if any(_retires(entry, row) for row in rows):
             warnings.append(_again(place, system))
     if any(entry.nodes for entry in system.retired):
         from parity.judge.nodes import listing  # it loads polars

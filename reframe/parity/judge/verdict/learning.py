@@ -50,9 +50,10 @@ def of_first_nights(cells: list[Cell], session: Session, nights: list[Session]) 
 
 
 def left_out(cells: list[Cell]) -> list[Cell]:
-    """Return the cells that left themselves out tonight, or that their site left out without a waiver."""
-    skipped = [cell for cell in cells if cell.verdict == 'skipped' and cell.value is None]
-    return [cell for cell in skipped if cell.environ and cell.kind is not Kind.WAIVED]
+    """Return the cells that were skipped tonight, but not by a waiver nor for want of an environment."""
+    without_value = [cell for cell in cells if cell.verdict == 'skipped' and cell.value is None]
+    with_environ = [cell for cell in without_value if cell.environ]
+    return [cell for cell in with_environ if cell.kind is not Kind.WAIVED]
 
 
 def _too_fast(cells: list[Cell], night: Session) -> bool:

@@ -156,15 +156,20 @@ class Cell(Strict):
 
     @property
     def judged_by(self) -> Literal['limit', 'reference', 'history', '']:
-        """Return 'limit' where the value exceeds it, 'history' where only the nights before call it changed."""
+        """Return what judges the value; '' for nothing.
+
+        The limit judges where the value exceeds a certain one. The history judges where there is no reference, or
+        where only the nights before call the value changed."""
         if self.verdict == 'impossible' and self.limit_certain:
             return 'limit'
+        has_history = self.usual is not None
+        if self.reference is None:
+            return 'history' if has_history else ''
         is_within = self.value is None or not bounds.side(self.value, self.low, self.high)
         is_changed = self.verdict in ('regressed', 'improved')
-        by_history = self.reference is None or is_changed and is_within
-        if by_history and self.usual is not None:
+        if has_history and is_changed and is_within:
             return 'history'
-        return '' if self.reference is None else 'reference'
+        return 'reference'
 
     @property
     def expected(self) -> float | None:

@@ -89,11 +89,11 @@ def with_history(cells: list[Cell], system: str, session: str, alarms: Alarms,
         reason = sentence(cell.reason, update['reason'])
         updates[id(cell)] = {**update, 'verdict': word, 'reason': reason}
     disturbed = [cell for cell in cells if cell.verdict == 'disturbed']
-    nights_disturbed = _disturbed(disturbed, system, session)
+    nights_disturbed = _nights_disturbed(disturbed, system, session)
     for cell, count in zip(disturbed, nights_disturbed, strict=True):
         updates[id(cell)] = {'disturbed_nights': count}
     skipped = left_out(cells)
-    nights_skipped = _skipped(skipped, system, session)
+    nights_skipped = _nights_skipped(skipped, system, session)
     for cell, count in zip(skipped, nights_skipped, strict=True):
         updates[id(cell)] = {'skipped_nights': count}
     updated = []
@@ -448,13 +448,14 @@ def followed(cells: list[Cell], system: str, session: str, rate: float, least: f
     return FollowedNights(nights, outcome.state, is_slight)
 
 
-def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
+def _nights_disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     """Return for each cell in how many nights in a row, up to the session, every run was disturbed.
 
     A night in which the cell did not run does not count; sessions of one day are one night."""
     if not cells:
         return []
-    start, disturbed = pl.col('start'), pl.col('disturbed')
+    start = pl.col('start')
+    disturbed = pl.col('disturbed')         # of a night: every run was
     frame = history.load(system, labelled=True, disturbed=True)
     tonight = frame.filter(session=session)['start'].max()
     if tonight is not None:
@@ -464,12 +465,13 @@ def _disturbed(cells: list[Cell], system: str, session: str) -> list[int]:
     nights = nights.select('cell', 'start', 'disturbed').collect()
     calm = nights.filter(~disturbed).group_by('cell')
     last_calm = calm.agg(last=start.max())
-    since = nights.join(last_calm, on='cell', how='left')
-    last_or_never = pl.col('last').fill_null(float('-inf'))
-    return _days(since.with_columns(last_or_never), cells)
+    with_last = nights.join(last_calm, on='cell', how='left')
+    long_ago = float('-inf')                # of a cell that never had a calm night
+    with_last = with_last.with_columns(pl.col('last').fill_null(long_ago))
+    return _days_since_last(with_last, cells)
 
 
-def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
+def _nights_skipped(cells: list[Cell], system: str, session: str) -> list[int]:
     """Return for each cell how many nights in a row, up to the session, left it out; 0 where none measured it.
 
     A night that did not plan the cell does not count. What a person measured by hand, no night has to measure."""
@@ -490,11 +492,11 @@ def _skipped(cells: list[Cell], system: str, session: str) -> list[int]:
     measured = rows.filter(status='').group_by('cell')
     last_measured = measured.agg(last=pl.col('start').max())
     skipped = rows.filter(status='skipped')
-    since = skipped.join(last_measured, on='cell')
-    return _days(since, cells)
+    with_last = skipped.join(last_measured, on='cell')
+    return _days_since_last(with_last, cells)
 
 
-def _days(nights: pl.DataFrame, cells: list[Cell]) -> list[int]:
+def _days_since_last(nights: pl.DataFrame, cells: list[Cell]) -> list[int]:
     """Return on how many days each cell has nights after its ``last`` good one (cell, start, last)."""
     start, last = pl.col('start'), pl.col('last')
     since = nights.filter(start > last)
