@@ -425,7 +425,7 @@ class _Turn:
         if was_open and state == 'known':
             events.append(_event('known', night))
         if state == 'over':
-            events.append(_event('over', night, self._retired()))
+            events.append(_event('over', night, self._retired_text()))
         return events
 
     def _is_due(self) -> bool:
@@ -435,14 +435,15 @@ class _Turn:
                 return True
         return False
 
-    def _retired(self) -> str:
-        """Return what is retired, where that ended the incident: 'c1 retired'."""
-        gone = {fault.retired for fault in self.faults.values() if fault.retired}
-        if not gone:
-            gone = self.night.retired.intersection(self.before.nodes)
-        if not gone:
+    def _retired_text(self) -> str:
+        """Return what its faults are retired with, else which of its nodes are retired: 'c1 retired'; '' for
+        nothing."""
+        retired = {fault.retired for fault in self.faults.values() if fault.retired}
+        if not retired:
+            retired = self.night.retired.intersection(self.before.nodes)
+        if not retired:
             return ''
-        names = several(sorted(gone))
+        names = several(sorted(retired))
         return f'{names} retired'
 
 
