@@ -140,34 +140,37 @@ def alone(side: Side) -> Comparison:
 
 
 def _joined(baseline: Side, candidate: Side) -> Iterable[tuple[Measured, Measured]]:
-    """Yield cells of the same case and metric, first in the same environment, then in the only one each side has.
+    """Yield the pairs of cells of the same case and metric, one a side; `_pairs` joins their environments.
 
-    The partition's name counts only where a side has several: otherwise it is compared."""
-    by_place = _have_several_places(baseline, candidate)
-    ones = _by_metric(baseline, by_place)
-    others = _by_metric(candidate, by_place)
-    for metric in ones | others:
-        here = ones.get(metric, {})
-        there = others.get(metric, {})
-        yield from _pairs(here, there)
+    Where a side has several partitions, both cells are of partitions of the same name."""
+    by_partition = _have_several_places(baseline, candidate)
+    cells_of_baseline = _by_metric(baseline, by_partition)
+    cells_of_candidate = _by_metric(candidate, by_partition)
+    for key in cells_of_baseline | cells_of_candidate:
+        ones = cells_of_baseline.get(key, {})
+        others = cells_of_candidate.get(key, {})
+        yield from _pairs(ones, others)
 
 
 def _have_several_places(*both: Side) -> bool:
     return any(len(side.places) > 1 for side in both)
 
 
-def _by_metric(side: Side, by_place: bool) -> dict[tuple[str, str, str], dict[str, Measured]]:
-    """Return the cells by case, metric and, where it counts, place; then by environment."""
+def _by_metric(side: Side, by_partition: bool) -> dict[tuple[str, str, str], dict[str, Measured]]:
+    """Return the cells by case, metric and, where it counts, partition; then by environment."""
     cells: dict[tuple[str, str, str], dict[str, Measured]] = {}
     for cell in side.cells:
-        partition = resolve.partition_of(cell.place) if by_place else ''
+        partition = resolve.partition_of(cell.place) if by_partition else ''
         by_environ = cells.setdefault((cell.case, cell.metric, partition), {})
         by_environ[cell.environ] = cell
     return cells
 
 
 def _pairs(ones: dict[str, Measured], others: dict[str, Measured]) -> Iterator[tuple[Measured, Measured]]:
-    """Yield the pairs of one metric; both sides are by environment."""
+    """Yield the pairs of one metric; both sides are by environment.
+
+    Cells of the same environment are a pair, then the only cell that each side has left. A cell without a partner
+    is paired with one without values."""
     for environ in list(ones):
         if environ not in others:
             continue

@@ -80,7 +80,8 @@ class Expectation(Strict):
         return _has(row.benchmark, self.parameters)
 
     def is_baseline(self, cell: 'Measured') -> bool:
-        """Return whether the baseline's cell is the figure that ``against`` names."""
+        """Return whether the baseline's cell is the figure that ``against`` names: of a case that the command line
+        did not change."""
         name = f'{cell.check}.{cell.metric}'
         if cell.changed or name != self.against:
             return False
