@@ -139,13 +139,13 @@ def since(system: str, node: str, start: float) -> dict[str, float]:
 
 
 def last_by_node(frame: pl.DataFrame, column: str) -> dict[str, Any]:
-    """Return the greatest value of a column for each node that figures were measured on."""
+    """Return for each node the greatest value of a column, such as a time, in the rows of jobs that ran there."""
     greatest = pl.col(column).max()
-    of_nodes = frame.group_by('node').agg(greatest)
+    by_nodes = frame.group_by('node').agg(greatest)     # the nodes of a job are one text: 'n1,n2'
     last: dict[str, Any] = {}
-    for names, value in of_nodes.sort(column).iter_rows():
+    for names, value in by_nodes.sort(column).iter_rows():
         for name in filter(None, names.split(',')):
-            last[name] = value
+            last[name] = value      # the rows ascend: the greatest value comes last
     return last
 
 

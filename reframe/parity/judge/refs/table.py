@@ -138,25 +138,29 @@ def linted(answers: list[Linted]) -> Iterator[str]:
 
 
 def shown(system: str = '') -> Iterator[str]:
-    """Yield the references of one system, or of all. UsageError for an unknown one."""
-    nothing = True
+    """Yield lines on the references of one system, or of all. UsageError for an unknown one."""
+    has_references = False
     for name in systems.asked(system):
         of_system = references.of_system(name)
-        if not of_system:
-            continue
-        nothing = False
-        cells = measured.cells(name)
-        by_file = grouped(sorted(of_system, key=attrgetter('file')), attrgetter('file'))
-        for file, of_file in by_file.items():
-            yield str(file)
-            rows = columns([_row(reference, cells) for reference in of_file])
-            for row, reference in zip(rows, of_file, strict=True):
-                yield row
-                yield _why(reference)
-    if nothing:
+        if of_system:
+            has_references = True
+            yield from _by_file(of_system, measured.cells(name))
+    if not has_references:
         for_system = f' for {system}' if system else ''
         yield f'no reference has been accepted{for_system}'
         yield f'next: parity refs propose --system {system or "NAME"}'
+
+
+def _by_file(accepted: list[Accepted], cells: list[MeasuredCell]) -> Iterator[str]:
+    """Yield the name of each file, then two lines on each reference in it. ``cells``: of their system."""
+    file_of = attrgetter('file')
+    by_file = grouped(sorted(accepted, key=file_of), file_of)
+    for file, of_file in by_file.items():
+        yield str(file)
+        rows = columns([_row(reference, cells) for reference in of_file])
+        for row, reference in zip(rows, of_file, strict=True):
+            yield row
+            yield _why(reference)
 
 
 def _row(reference: Accepted, cells: list[MeasuredCell]) -> tuple[str, ...]:
