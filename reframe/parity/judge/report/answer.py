@@ -220,10 +220,11 @@ def _other_reasons(group: list[CellText]) -> list[str]:
 
 
 def _nights_of(causes: list[FaultGroup], verdict: Verdict) -> dict[int, _Nights]:
-    """Return the nights of the slower cells that are shown, by the cell's id."""
+    """Return the nights of the cells that an entry on a slowdown lists, by the cell's id."""
     cells = []
     for cause in causes:
-        if cause.rows[0].word == 'regressed':
+        worst = cause.rows[0]
+        if worst.word == 'regressed':
             cells += [row.cell for row in _shown(cause.rows)]
     if not cells:
         return {}

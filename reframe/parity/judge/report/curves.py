@@ -104,24 +104,25 @@ class _Stretch(NamedTuple):
     high: Bound
 
 
-def _band(curve: Curve, at: Sequence[int], bounds: list[tuple[Bound, Bound]]) -> str:
-    """Return a box for each stretch of nights with the same bounds."""
+def _band(curve: Curve, nights: Sequence[int], bounds: list[tuple[Bound, Bound]]) -> str:
+    """Return the path of a box for each stretch of nights with the same bounds. A side without a bound is at the
+    edge of the drawing."""
     boxes = []
-    for start, end, low, high in _stretches(curve, at, bounds):
+    for start, end, low, high in _stretches(curve, nights, bounds):
         if low is None and high is None:
             continue
         top = 0 if high is None else curve.y(high)
         bottom = curve.height if low is None else curve.y(low)
         boxes.append(f'M{start:g} {top}H{end:g}V{bottom}H{start:g}z')
     path = ''.join(boxes)
-    return path.replace('-0.5', '-.5')
+    return path.replace('-0.5', '-.5')      # a shorter page
 
 
-def _stretches(curve: Curve, at: Sequence[int], bounds: list[tuple[Bound, Bound]]) -> Iterator[_Stretch]:
+def _stretches(curve: Curve, nights: Sequence[int], bounds: list[tuple[Bound, Bound]]) -> Iterator[_Stretch]:
     """Yield the stretches of nights with the same bounds. The first begins at the edge."""
     start = -.5
     same = bounds[0]
-    for night, limits in zip(at, bounds, strict=True):
+    for night, limits in zip(nights, bounds, strict=True):
         if limits == same:
             continue
         yield _Stretch(start, night - .5, *same)

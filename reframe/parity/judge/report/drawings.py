@@ -21,6 +21,9 @@ MOST = 60
 FEWEST = 3
 
 _SIZED = re.compile(r'(.+)_(\d+)')
+#: The circle of a point, as an SVG path from its leftmost place.
+_RADIUS = 3
+_CIRCLE = 'a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
 
 
 class PlotLine(NamedTuple):
@@ -305,17 +308,20 @@ class _Pen(NamedTuple):
         return 'M' + 'L'.join(corners)
 
     def mark(self, line: PlotLine, colour: int) -> Mark:
+        """Return circles at the points of a line, a stroke for each interval, and a dot for each run."""
         circles = ''
         for x, y in line.points.items():
-            circles += f'M{self.at(x, y, 3)}a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
+            leftmost = self.at(x, y, left=_RADIUS)
+            circles += f'M{leftmost}{_CIRCLE}'
         intervals = ''
         for x, (low, high) in line.limits.items():
             if low < high:
                 end = self.up.place(high)
                 intervals += f'M{self.at(x, low)}V{end:.1f}'
-        dots: dict[str, None] = {}
+        dots: dict[str, None] = {}      # runs in one place have one dot
         for x, runs in line.runs.items():
-            dots.update(dict.fromkeys(f'M{self.at(x, y)}h0' for y in runs))
+            for y in runs:
+                dots[f'M{self.at(x, y)}h0'] = None
         return Mark(circles, intervals, ''.join(dots), colour, line.earlier)
 
 

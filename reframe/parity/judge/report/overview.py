@@ -35,7 +35,7 @@ _ALONE = 3
 #: Nights of a curve, and nights that a cell needs for a part in it.
 NIGHTS, FEWEST = 60, 3
 #: The scale of the curves goes this far up and down at least: noise must not look like a slowdown.
-LEAST = 0.05
+_REACH = 0.05
 #: Steps up of a curve's drawing.
 _HEIGHT = 100
 #: A check's word in the table of coverage is the worst of its cells: the first of these that one has.
@@ -255,28 +255,35 @@ def _alone(row: SystemRow, listed: Sequence[SystemRow]) -> Iterator[str]:
 # ---- the speed of the parts
 
 def _parts(name: str) -> Iterator[PartSpeed]:
-    """Yield the speed of each part of a system in its last nights, each cell beside its own median."""
+    """Yield the speed of each part of a system in its last nights, all on one scale; `_means` measures them."""
     stored = history.nights(history.load(name), *CELL, 'subsystem')
     nights = stored.filter(pl.col('better') != '', pl.col('value') > 0).collect()
     sessions = nights.unique('session').sort('start')['session']
-    order = sessions.tail(NIGHTS).to_list()
-    newest = nights.filter(pl.col('session').is_in(order))
-    place = {session: number for number, session in enumerate(order)}
-    shares: dict[str, dict[int, float]] = {}                # by part: the speed by the night's place
+    newest_sessions = sessions.tail(NIGHTS).to_list()
+    newest = nights.filter(pl.col('session').is_in(newest_sessions))
+    place_of = {session: place for place, session in enumerate(newest_sessions)}
+    speeds_by_part: dict[str, dict[int, float]] = {}        # of a part: by the place of the night
     for part, session, mean in _means(newest).iter_rows():
-        of_part = shares.setdefault(str(part), {})
-        of_part[place[session]] = math.exp(mean)
-    least, most = 1 - LEAST, 1 + LEAST
-    for of_part in shares.values():
+        of_part = speeds_by_part.setdefault(str(part), {})
+        of_part[place_of[session]] = math.exp(mean)
+    scale = _scale(speeds_by_part)
+    count = len(newest_sessions)
+    for part in sorted(speeds_by_part):
+        of_part = speeds_by_part[part]
+        places = sorted(of_part)
+        speeds = [of_part[place] for place in places]
+        unbounded = [None] * len(places)
+        curve = curves.history(places, speeds, unbounded, unbounded, count, _HEIGHT, scale)
+        yield PartSpeed(part, speeds[-1] - 1, curve)
+
+
+def _scale(speeds_by_part: dict[str, dict[int, float]]) -> Scale:
+    """Return the scale that holds the speeds of all parts, and _REACH to either side of the usual one."""
+    least, most = 1 - _REACH, 1 + _REACH
+    for of_part in speeds_by_part.values():
         least = min(least, *of_part.values())
         most = max(most, *of_part.values())
-    scale = Scale(least, most)
-    for part in sorted(shares):
-        places = sorted(shares[part])
-        speeds = [shares[part][at] for at in places]
-        unbounded = [None] * len(places)
-        curve = curves.history(places, speeds, unbounded, unbounded, len(order), _HEIGHT, scale)
-        yield PartSpeed(part, speeds[-1] - 1, curve)
+    return Scale(least, most)
 
 
 def _means(nights: pl.DataFrame) -> pl.DataFrame:

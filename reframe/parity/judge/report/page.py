@@ -247,6 +247,8 @@ class PageRow(CellText):
     links: Links = field(default_factory=list)
 
     def __post_init__(self):
+        """Make the texts, addresses and letters of the row, and its order among the rows: the worst verdict first,
+        then the newest night that is marked."""
         cell = self.cell
         texts, self.unit = figures.alike(cell.unit, cell.value, cell.reference, cell.low, cell.high, cell.limit)
         shown = ['' if text == figures.NOTHING else text for text in texts]
@@ -255,15 +257,16 @@ class PageRow(CellText):
         self.change = figures.change(cell.value, cell.expected)
         self.efficiency = '' if cell.efficiency is None else figures.percent(cell.efficiency)
         self.id = f'c{self.number}'
-        has_page = cell.value is not None or self.past.at
-        self.file = _file(cell.check) if has_page else ''
+        has_figures = cell.value is not None or self.past.at
+        self.file = _file(cell.check) if has_figures else ''
         self.page = f'{self.file}#{self.id}' if self.file else ''
         self.letters = nights.tonight(cell, self.past, self.count) if self.count else ''
-        self.last_bad = max(map(self.letters.rfind, _MARKED))      # -1: no night was
+        last_nights = [self.letters.rfind(letter) for letter in _MARKED]
+        self.last_marked = max(last_nights)             # -1: no night was
         severity = len(WORDS)
         if cell.verdict in answer.BAD:
             severity = WORDS.index(cell.verdict)
-        self.order = severity, -self.last_bad
+        self.order = severity, -self.last_marked
 
     @property
     def href(self) -> str:
@@ -539,7 +542,7 @@ class _Letters(NamedTuple):
 
 def _map(lines: list[PageRow]) -> list[tuple[PageRow, list[_Letters]]]:
     """Return the letters of the figures that were not always in order: tonight's worst ones, then the newest."""
-    bad = [line for line in lines if line.last_bad >= 0]
+    bad = [line for line in lines if line.last_marked >= 0]
     bad.sort(key=lambda line: (line.order, line.number))
     letters: list[tuple[PageRow, list[_Letters]]] = []
     for line in bad[:LISTED]:

@@ -78,6 +78,7 @@ def _cause(cell: Cell) -> list[str]:
 
 
 def _columns(group: list[CellText]) -> tuple[str, ...]:
+    """Return case and metric, place, figure, share of the limit, and reason. Several cells have no figure."""
     row = group[0]
     cell = row.cell
     place = f'{cell.partition}+{cell.environ}' if cell.environ else cell.partition
@@ -85,12 +86,12 @@ def _columns(group: list[CellText]) -> tuple[str, ...]:
     where = ' · '.join(filter(None, parts))
     if len(group) > 1:
         return _several(group), where, '', '', row.reason
-    limit = ''
+    share = ''
     if row.bound:
-        limit = f'{100 * cell.efficiency:.0f} % of {row.bound}'
+        share = f'{100 * cell.efficiency:.0f} % of {row.bound}'
     reasons = [_band(cell), row.reason]
     reason = '   '.join(filter(None, reasons))
-    return row.title, where, row.figure, limit, reason
+    return row.title, where, row.figure, share, reason
 
 
 def _band(cell: Cell) -> str:
