@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,6 +55,20 @@ def test_a_node_stands_beside_its_peers_newest_figures(known):
     assert found['p6'].measured == start(0) and found['p1'].measured == start(3) and found['p7'].measured is None
     with pytest.raises(UsageError, match='unknown node .p9.; valid: p1, p2'):
         listing.of_system(system, only='p9')
+
+
+def test_the_last_sessions_of_a_node_stand_beside_its_peers(known):
+    known += [node_figure(night, 50 if node == 'p3' else 100, node) for night in (2, 3) for node in NODES[:5]]
+    slow, = (node for node in listed() if node.name == 'p3')
+    newest, before = listing.sessions(slow, 'onebox', 2)
+    assert (newest.measured, before.measured) == (start(3), start(2))
+    assert newest.parts['memory'].share == before.parts['memory'].share == pytest.approx(0.5)
+
+
+def test_a_listing_begins_with_slower_nodes_then_those_out_of_service_then_those_long_unmeasured():
+    in_order = [('a', True, False, 9.0), ('e', False, True, 9.0), ('d', False, False, None), ('c', False, False, 5.0), ('b', False, False, 9.0)]
+    nodes = [SimpleNamespace(name=name, slower=slower, out=out, measured=measured) for name, slower, out, measured in in_order]
+    assert sorted(reversed(nodes), key=words._urgency) == nodes
 
 
 def test_the_newest_night_of_a_node_stands_beside_its_mean(known):

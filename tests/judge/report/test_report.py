@@ -12,6 +12,7 @@ import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import polars as pl
@@ -25,7 +26,7 @@ from parity.judge import report
 from parity.judge.compare.pairs import PairState
 from parity.judge.nodes import figures
 from parity.judge.report import answer, curves, documents, drawings, nights, previous
-from parity.judge.report.page import changes, key, of_cells
+from parity.judge.report.page import _speeds, changes, key, of_cells
 from parity.judge.report.previous import Previous
 from parity.judge.store import database, record
 from parity.judge.store.plan_file import CELL
@@ -409,6 +410,9 @@ def test_the_speed_of_a_subsystem_is_the_median_of_its_cells_the_right_way_up():
     shares, count = nights.speed(cells, _past(frame, (0, 1)), map(key, cells))
     assert shares == pytest.approx([1.0, 0.65]) and count == 2
     assert nights.speed([cell(metric='else')], _past(frame, (0, 1)), [key(cell(metric='else'))]) == ([], 0)
+    speed, = _speeds([SimpleNamespace(cell=each) for each in cells], _past(frame, (0, 1))).values()
+    assert speed.nights.values == pytest.approx([0.0, -35.0]), 'in per cent of the usual speed'
+    assert (speed.nights.at, speed.tonight, speed.cells) == ([0, 1], pytest.approx(0.65), 2)
 
 
 def test_a_history_is_drawn_in_its_box_with_a_gap_bridged_and_a_band_a_stretch():

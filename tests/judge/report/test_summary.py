@@ -116,6 +116,19 @@ def test_hours_say_what_a_night_shows_and_what_shows_nothing(stored, site):
     assert all(line in ' '.join(parity('summary').stdout.split()) for line in said)
 
 
+def test_the_hours_of_a_case_are_of_all_its_nodes(stored, site):
+    began = time.time() - DAY
+    job = {'job': {'submitted': began, 'waited': 60.0, 'ran': 3600.0}}
+    stored.add(case(100.0, 'Pair', job_nodelist=['c1', 'c2'], parity=job), time_start_unix=began, time_end_unix=began + 60)
+    assert set(hours_of._hours('local').values()) == {2.0}
+
+
+def test_days_before_the_first_one_are_no_gap(stored, site):
+    nights(stored, *[100.0] * 9, recorded=False)
+    said = ' '.join(parity('summary', '--since', '4d').stdout.split())
+    assert 'nights 4 days with a session' in said and 'none on' not in said, said
+
+
 def test_nothing_stored_and_a_time_that_is_none(stored):
     for words, code, part in (([], 3, 'no session is stored'), (['--since', 'week'], 2, "--since: 'week' must be a time"), (['--system', 'x'], 2, 'unknown system')):
         done = parity('summary', *words)
