@@ -51,18 +51,22 @@ def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, change
     assert skipped(Threaded.spread_threads, case) == said and (said or case.count == 1)
 
 
-@pytest.mark.parametrize('code, stated, tunables', [
-    ('hpl', {}, 'glibc.malloc.hugetlb=1'), ('npb', {}, 'glibc.malloc.hugetlb=1'), ('stream', {}, None),
-    ('hpl', {'GLIBC_TUNABLES': 'glibc.malloc.check=1'}, None)])
-def test_a_code_that_gains_asks_for_huge_pages_unless_the_site_states_tunables(code, stated, tunables):
-    cls = check(code, {'hpl': 'Hpl', 'npb': 'Npb', 'stream': 'Stream'}[code])
-    for site in ('current_partition', 'current_environ', ''):
-        named = SimpleNamespace(env_vars=stated if site == 'current_environ' else {})
-        partition = SimpleNamespace(local_env=SimpleNamespace(env_vars=stated if site == 'current_partition' else {}))
-        case = type(cls.__name__, (), {'__module__': cls.__module__, 'current_environ': named, 'current_partition': partition})()
-        case.env_vars = {} if site else dict(stated)
-        Workload.parity_ask_for_huge_pages(case)
-        assert case.env_vars.get('GLIBC_TUNABLES') == (tunables if site else tunables or stated.get('GLIBC_TUNABLES'))
+def asked(code: str, cls: str, **stated: dict[str, str]) -> str | None:
+    """Return the GLIBC_TUNABLES of a case where its partition, its environment or the case itself states variables."""
+    case = type(cls, (), {'__module__': check(code, cls).__module__})()
+    case.current_partition = SimpleNamespace(local_env=SimpleNamespace(env_vars=stated.get('partition', {})))
+    case.current_environ = SimpleNamespace(env_vars=stated.get('environ', {}))
+    case.env_vars = dict(stated.get('own', {}))
+    Workload.parity_ask_for_huge_pages(case)
+    return case.env_vars.get('GLIBC_TUNABLES')
+
+
+def test_a_code_that_gains_asks_for_huge_pages_unless_the_site_states_tunables():
+    stated = {'GLIBC_TUNABLES': 'glibc.malloc.check=1'}
+    assert asked('hpl', 'Hpl') == asked('npb', 'Npb', partition={'A': '1'}) == 'glibc.malloc.hugetlb=1'
+    assert asked('stream', 'Stream') is None
+    assert asked('hpl', 'Hpl', partition=stated) is None and asked('hpl', 'Hpl', environ=stated) is None
+    assert asked('hpl', 'Hpl', own=stated) == 'glibc.malloc.check=1'
 
 
 @pytest.mark.parametrize('protocol, where, offered, said', [
