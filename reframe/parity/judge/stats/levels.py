@@ -15,7 +15,7 @@ import numpy as np
 from parity.judge.stats import counts, rule
 from parity.judge.stats.bounds import FIRST
 from parity.judge.stats.episodes import Episodes, Look, Shift
-from parity.judge.stats.nights import Nights, medians
+from parity.judge.stats.nights import Nights, medians, places
 from parity.judge.stats.node_effects import Nodes
 from parity.judge.stats.noise import Noise
 from parity.judge.stats.rule import Cells, Outcome
@@ -36,11 +36,11 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.
     ``groups`` [series]: cells of one number share the effects of nodes. ``events`` [nights]: one of rule.EVENTS,
     or ''. ``nodes`` [nights]: the number of the node or nodes that it ran on, -1: not known. ``rate``: new false
     alarms a cell-night. ``accept_after``: an operator accepts what still alarms after so many nights; 0: never."""
-    sizes = np.diff(nights.start)
+    series = len(nights.counts)
     cell = nights.series
-    column = _columns(nights, sizes)
+    column = _columns(nights, series)
     if groups is None:
-        groups = np.arange(len(sizes))
+        groups = np.arange(series)
     table = Table(nights, cell, column)
     run = _Follow(table, groups, rate)
     if nodes is not None and len(nodes):
@@ -62,15 +62,13 @@ def follow(nights: Nights, groups: np.ndarray | None = None, rate: float = rule.
         column=column)
 
 
-def _columns(nights: Nights, sizes: np.ndarray) -> np.ndarray:
-    """Return the column of each night: nights of one time share one. ``sizes``: nights of each series."""
+def _columns(nights: Nights, series: int) -> np.ndarray:
+    """Return the column of each night: nights of one time share one. ``series``: how many there are."""
     times, column = np.unique(nights.when, return_inverse=True)
-    places = len(times) * len(sizes)
     most_places = 8 * len(column) + 100_000
-    if places <= most_places:
+    if len(times) * series <= most_places:
         return column
-    first = np.repeat(nights.start[:-1], sizes)         # the series have quite different times
-    return np.arange(len(column)) - first
+    return places(nights.start)         # the series have quite different times
 
 
 @dataclass

@@ -32,8 +32,7 @@ class Nights:
     @property
     def series(self) -> np.ndarray:
         """Return the number of the series of each night."""
-        sizes = np.diff(self.start)
-        return np.repeat(np.arange(len(sizes)), sizes)
+        return _series(self.start)
 
     def part(self, chosen: np.ndarray, kept: np.ndarray) -> Nights:
         """Return the series at the places ``chosen``, with their nights at the places ``kept``."""
@@ -57,11 +56,10 @@ class Nights:
         The value of a night is the mean of its runs, but no further from their median than runs usually scatter:
         one wild run makes no night."""
         total = int(start[-1])
-        sizes = np.diff(start)
         signs = np.asarray(signs)
-        series_count = len(sizes)
-        series = np.repeat(np.arange(series_count), sizes)
-        place = np.arange(total) - np.repeat(start[:-1], sizes)
+        series_count = len(start) - 1
+        series = _series(start)
+        place = places(start)
         series_of_figure = series[night]
         with np.errstate(divide='ignore', invalid='ignore'):
             log = signs[series_of_figure] * np.log(figure)
@@ -82,6 +80,18 @@ class Nights:
             again=with_reruns,
             total=runs.total,
             counts=_are_counts(figure, series_of_figure, series_count) & is_lower_better)
+
+
+def _series(start: np.ndarray) -> np.ndarray:
+    """Return the number of the series of each night. ``start`` has where each series begins, and the last ends."""
+    sizes = np.diff(start)
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def places(start: np.ndarray) -> np.ndarray:
+    """Return the place of each night in its series. ``start`` as for `_series`."""
+    first = np.repeat(start[:-1], np.diff(start))
+    return np.arange(len(first)) - first
 
 
 def _are_counts(figure: np.ndarray, series: np.ndarray, series_count: int) -> np.ndarray:
