@@ -53,7 +53,8 @@ def test_on_one_core_all_threads_run_where_a_study_asks_for_them(threads, change
 
 def asked(code: str, cls: str, **stated: dict[str, str]) -> str | None:
     """Return the GLIBC_TUNABLES of a case where its partition, its environment or the case itself states variables."""
-    case = type(cls, (), {'__module__': check(code, cls).__module__})()
+    own = {name: getattr(Workload, name) for name in ('_parity_file', '_parity_code')}
+    case = type(cls, (), {'__module__': check(code, cls).__module__, **own})()
     case.current_partition = SimpleNamespace(local_env=SimpleNamespace(env_vars=stated.get('partition', {})))
     case.current_environ = SimpleNamespace(env_vars=stated.get('environ', {}))
     case.env_vars = dict(stated.get('own', {}))

@@ -89,9 +89,8 @@ class Workload(rfm.RegressionTestPlugin):
         self.parity = CaseRecord()
         self._rfm_display_name = variables.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem, *self.parity_size_tags()}
-        code = codes.stated_beside(sys.modules[type(self).__module__].__file__)
-        if code and not self.needs:
-            self.needs = frozenset({code.feature})
+        if self._parity_code and not self.needs:
+            self.needs = frozenset({self._parity_code.feature})
         self.parity_claim()
 
     def beyond_memory(self, partition):
@@ -155,6 +154,15 @@ class Workload(rfm.RegressionTestPlugin):
         return better if better <= {*environ.features} else self.needs
 
     @property
+    def _parity_file(self):
+        return sys.modules[type(self).__module__].__file__
+
+    @property
+    def _parity_code(self):
+        """The code whose folder the check's file is in; None for a check outside."""
+        return codes.stated_beside(self._parity_file)
+
+    @property
     def parity_subsystem(self):
         """The first folder below checks/: compute, memory, network, storage, gpu."""
         return _subsystem(self.prefix)
@@ -170,7 +178,7 @@ class Workload(rfm.RegressionTestPlugin):
         needs = sorted(self.needs)
         extras = self.current_environ.extras
         identities = [extras.get('identities', {}).get(need, '') for need in needs]
-        file = sys.modules[type(self).__module__].__file__
+        file = self._parity_file
         self.parity = CaseRecord(
             journal=session.id, subsystem=self.parity_subsystem, size=self.size, needs=needs,
             metrics={metric.name: self._parity_metric(metric) for metric in self.metrics},
@@ -184,8 +192,7 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_ask_for_huge_pages(self):
         """Let malloc ask for huge pages where the code gains by them: a kernel grants them under `madvise`, too.
         A site's own GLIBC_TUNABLES stands. glibc before 2.35 does not know the tunable, and goes on without."""
-        code = codes.stated_beside(sys.modules[type(self).__module__].__file__)
-        if not code or not code.huge_pages:
+        if not self._parity_code or not self._parity_code.huge_pages:
             return
         stated = {**self.current_partition.local_env.env_vars, **self.current_environ.env_vars, **self.env_vars}
         if 'GLIBC_TUNABLES' not in stated:
