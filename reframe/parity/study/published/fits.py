@@ -15,8 +15,8 @@ from scipy.cluster.vq import ClusterError, kmeans2
 
 from parity.judge.stats.laws import finite
 
-#: Starts of a clustering, and the steps of each: kmeans2 takes all, and few points settle in less than ten.
-STARTS, STEPS = 50, 30
+#: Starts of a clustering.
+STARTS = 50
 
 
 class FittedLaw(NamedTuple):
@@ -104,7 +104,7 @@ def _nearest(whitened: np.ndarray, k: int) -> np.ndarray:
     least, best = math.inf, None
     for _ in range(STARTS):
         with contextlib.suppress(ClusterError):        # a cluster lost its last row
-            centres, cluster_of = kmeans2(whitened, k, iter=STEPS, minit='++', missing='raise', rng=rng)
+            centres, cluster_of = kmeans2(whitened, k, iter=100, minit='++', missing='raise', rng=rng)
             squares = float(((whitened - centres[cluster_of]) ** 2).sum())
             if squares < least:
                 least, best = squares, cluster_of
