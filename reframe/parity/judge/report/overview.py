@@ -108,7 +108,7 @@ def rows(folders: Sequence[Path], oldest: float, scheduled: Scheduler, pages: Pa
     if all(row.age is None and not row.code for row in listed):
         names = ', '.join(map(str, folders)) or paths.database()
         raise NothingMeasured(f'{names}: no session of any system is stored; run: {paths.nightly()}')
-    compared = [row._replace(alone=list(_alone(row, listed))) for row in listed]
+    compared = [row._replace(alone=list(_slower_here_only(row, listed))) for row in listed]
 
     def order(row: SystemRow) -> tuple[int, bool, str]:
         severity = errors.PRECEDENCE.index(row.code)
@@ -240,7 +240,7 @@ def _words(name: str, verdict: Verdict) -> dict[tuple[str, str, str], str]:
     return words
 
 
-def _alone(row: SystemRow, listed: Sequence[SystemRow]) -> Iterator[str]:
+def _slower_here_only(row: SystemRow, listed: Sequence[SystemRow]) -> Iterator[str]:
     """Yield what is slower on this system, and as it was on others with the same software."""
     others = [other for other in listed if other is not row]
     for key, word in row.words.items():
