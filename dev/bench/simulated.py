@@ -43,11 +43,12 @@ partitions:
 class Site:
     """A site of ``nodes`` nodes with at most ``in_flight`` jobs at once, below ``folder``.
 
-    Commands start in ``root``. ``slow`` holds the slow nodes, ``states`` the end states of jobs on bad nodes.
+    Commands start in ``root`` and fill ``results``. ``slow`` has the slow nodes, ``states`` the end states of
+    jobs on bad nodes.
     """
 
     def __init__(self, folder: Path, nodes: int, in_flight: int):
-        self.folder, self.root = folder, folder / 'root'
+        self.folder, self.root, self.results = folder, folder / 'root', folder / 'results'
         self.names = [f'c{number:04}' for number in range(1, nodes + 1)]
         self.slow = set(self.names[nodes // 8::_SLOW])
         self.states = {**dict.fromkeys(self.names[nodes // 4::_KILLS], 'TIMEOUT'),
@@ -67,7 +68,7 @@ class Site:
     def environ(self) -> dict[str, str]:
         """Return the variables of a command that measures this site."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(('RFM_', 'PARITY_', 'SLURM_'))}
-        return {**kept, 'PARITY_ROOT': str(self.root), 'PARITY_RESULTS': str(self.folder / 'results'),
+        return {**kept, 'PARITY_ROOT': str(self.root), 'PARITY_RESULTS': str(self.results),
                 'RFM_CONFIG_FILES': str(paths.root() / 'reframe/settings.py'), 'RFM_COLORIZE': 'n',
                 'PATH': f'{self.folder / "bin"}:{os.environ["PATH"]}'}
 
