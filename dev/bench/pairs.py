@@ -1,15 +1,20 @@
-"""Paired runs: A B A B ..., so that a drift of the machine's speed changes both alike."""
+"""Paired runs: A B, B A, A B ..., so that a drift of the machine's speed changes both alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
+
+from parity.judge.stats import interval
+
+T = TypeVar('T')
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The median over the pairs of a / b, and its lower target."""
+    """The mean over the pairs of a / b with its 95 % interval, and its lower target."""
 
     what: str
     pairs: tuple[tuple[float, float], ...]
@@ -18,17 +23,31 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        return median(a / b for a, b in self.pairs)
+        value = self._interval().ratio
+        assert value is not None, f'{self.what}: no ratio of {self.pairs}'
+        return value
 
     @property
     def good(self) -> bool:
         return self.value >= self.at_least
 
     def __str__(self) -> str:
-        a, b = (median(side) for side in zip(*self.pairs, strict=True))
-        word = 'ok' if self.good else 'BELOW'
-        return (f'{self.what:60} {self.value:5.2f}   at least {self.at_least:.2f}   {word:5}   '
-                f'{a:.4g} / {b:.4g} {self.unit}, {len(self.pairs)} pairs')
+        of_a = median(a for a, _ in self.pairs)
+        of_b = median(b for _, b in self.pairs)
+        target = f'at least {self.at_least:.2f}   {"ok" if self.good else "BELOW":5}'
+        count = '1 pair' if len(self.pairs) == 1 else f'{len(self.pairs)} pairs'
+        return (f'{self.what:60} {self.value:5.3f}{self._range():17}   {target}   '
+                f'{of_a:.4g} / {of_b:.4g} {self.unit}, {count}')
+
+    def _range(self) -> str:
+        ratio = self._interval()
+        return '' if ratio.low is None else f' ({ratio.low:.3f} to {ratio.high:.3f})'
+
+    def _interval(self) -> interval.Ratio:
+        """Return the ratio as `parity compare` computes it, where each pair is a session."""
+        ours = interval.sample((str(number), a) for number, (a, _) in enumerate(self.pairs))
+        theirs = interval.sample((str(number), b) for number, (_, b) in enumerate(self.pairs))
+        return interval.ratio(baseline=theirs, candidate=ours)
 
 
 def among(what: str, ours: str, ways: dict[str, Callable[[], float]], unit: str, at_least: float,
@@ -43,5 +62,19 @@ def among(what: str, ours: str, ways: dict[str, Callable[[], float]], unit: str,
 
 
 def run(what: str, a: Callable[[], float], b: Callable[[], float], unit: str, at_least: float, n: int) -> Ratio:
-    """Measure ``n`` pairs of a() and b(), in turn."""
-    return Ratio(what, tuple((a(), b()) for _ in range(n)), unit, at_least)
+    """Measure ``n`` pairs of a() and b()."""
+    return Ratio(what, tuple(in_turn(a, b, n)), unit, at_least)
+
+
+def in_turn(a: Callable[[], T], b: Callable[[], T], n: int) -> list[tuple[T, T]]:
+    """Return ``n`` pairs of a() and b(). In every second pair b() runs first."""
+    measured = []
+    for number in range(n):
+        if number % 2:
+            of_b = b()
+            of_a = a()
+        else:
+            of_a = a()
+            of_b = b()
+        measured.append((of_a, of_b))
+    return measured

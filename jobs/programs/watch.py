@@ -18,15 +18,24 @@ double fork. watch.json, beside this file, holds seconds and counts:
     left           processes that outlived the script and were ended: {pid, command}
 
 Kernel time is not counted, because kernel threads write back a storage case's data.
+
+A short case must not wait for its watcher. Python's modules for signals, JSON, C libraries and regular expressions
+take longer to load than Python itself. This program uses the modules in C below them, where they are.
 """
 
-import json
 import os
-import re
 import resource
-import signal
 import sys
 import time
+
+try:
+    import _signal as signal
+except ImportError:
+    import signal
+try:
+    from _json import encode_basestring_ascii as quoted
+except ImportError:
+    from json import dumps as quoted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSED_ON = ('SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGXCPU')
@@ -69,12 +78,23 @@ def ancestors():
 def processors(cpus):
     """Return {cpu: (seconds in user mode, seconds stolen)} of these CPUs, from /proc/stat."""
     seconds = {}
-    for cpu, row in re.findall(r'^cpu(\d+) (.*)$', text('/proc/stat'), re.M):
-        if int(cpu) not in cpus:
+    for line in text('/proc/stat').splitlines():
+        name, _, row = line.partition(' ')
+        cpu = name[3:]
+        if not name.startswith('cpu') or not cpu or int(cpu) not in cpus:
             continue
         user, nice, _, _, _, _, _, steal = [int(word) for word in row.split()][:8]
         seconds[int(cpu)] = (user + nice) / TICKS, steal / TICKS
     return seconds
+
+
+def count(name, file):
+    """Return the count after a name at the beginning of a line of a file; None where there is none."""
+    for line in text(file).splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == name and words[1].isdecimal():
+            return int(words[1])
+    return None
 
 
 def groups(controller):
@@ -108,11 +128,11 @@ def of_slurm():
     folder = next((folder for folder in groups('cpuacct') if os.path.basename(folder) == job), None)
     if folder is None:
         return None
-    v1 = re.search(r'^user (\d+)$', text(f'{folder}/cpuacct.stat'), re.M)
-    if v1:
-        return int(v1.group(1)) / TICKS
-    v2 = re.search(r'^user_usec (\d+)$', text(f'{folder}/cpu.stat'), re.M)
-    return int(v2.group(1)) / 1e6 if v2 else None
+    ticks = count('user', f'{folder}/cpuacct.stat')
+    if ticks is not None:
+        return ticks / TICKS
+    microseconds = count('user_usec', f'{folder}/cpu.stat')
+    return None if microseconds is None else microseconds / 1e6
 
 
 def of_children():
@@ -122,13 +142,16 @@ def of_children():
 
 def throttled(cpus):
     """Return how often heat slowed the CPUs, or a quota stopped the job."""
-    counts = []
+    times = 0
     for cpu in cpus:
         folder = f'/sys/devices/system/cpu/cpu{cpu}/thermal_throttle'
-        counts += [text(f'{folder}/core_throttle_count'), text(f'{folder}/package_throttle_count')]
+        for name in ('core_throttle_count', 'package_throttle_count'):
+            by_heat = text(f'{folder}/{name}').strip()
+            if by_heat.isdecimal():
+                times += int(by_heat)
     for folder in groups('cpu'):
-        counts += re.findall(r'^nr_throttled (\d+)', text(f'{folder}/cpu.stat'), re.M)
-    return sum(int(count) for count in counts if count.strip().isdecimal())
+        times += count('nr_throttled', f'{folder}/cpu.stat') or 0
+    return times
 
 
 def clocks():
@@ -279,11 +302,30 @@ def become(command, signals):
 
 
 def adopt_orphans():
+    set_subreaper = (36, 1, 0, 0, 0)                # PR_SET_CHILD_SUBREAPER
+    try:
+        import _ctypes
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), 'prctl')
+        _ctypes.call_function(prctl, set_subreaper)
+        return
+    except (ImportError, OSError, AttributeError, TypeError):
+        pass                                        # a Python whose ctypes is made otherwise
     try:
         import ctypes
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)      # PR_SET_CHILD_SUBREAPER
+        ctypes.CDLL(None).prctl(*set_subreaper)
     except (ImportError, OSError, AttributeError) as err:
         print(f'watch.py: a daemon of this job would be left running: {err}', file=sys.stderr)
+
+
+def as_json(value):
+    """Return a dict, list, str, number or None as JSON."""
+    if isinstance(value, dict):
+        return '{' + ', '.join(f'{quoted(key)}: {as_json(item)}' for key, item in value.items()) + '}'
+    if isinstance(value, list):
+        return '[' + ', '.join(as_json(item) for item in value) + ']'
+    if isinstance(value, str):
+        return quoted(value)
+    return 'null' if value is None else repr(value)
 
 
 def main(command):
@@ -299,7 +341,7 @@ def main(command):
             report[key] = round(value, 3)
     try:
         with open(os.path.join(HERE, 'watch.json'), 'w') as file:
-            json.dump(report, file)
+            file.write(as_json(report))
     except OSError as err:
         print(f'watch.json: {err.strerror}', file=sys.stderr)
     if os.WIFSIGNALED(status):          # end as the script did
@@ -309,7 +351,8 @@ def main(command):
             signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
         os.kill(os.getpid(), number)
-    sys.exit(os.WEXITSTATUS(status))
+    sys.stderr.flush()
+    os._exit(os.WEXITSTATUS(status))    # without the 2 ms in which Python cleans up
 
 
 if __name__ == '__main__':
