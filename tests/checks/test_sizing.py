@@ -52,7 +52,7 @@ SIZED = Dense(4032, 192, 1, 2, 'sized')
                                         ('1000', '64', Dense(1000, 64, 1, 2, "as asked for: {'n': 1000, 'nb': 64}; sized"))])
 def test_hpl_takes_the_order_and_the_block_that_are_asked_for(tmp_path, n, nb, ran):
     folder = Path(room('hpl').__file__).parent
-    made = Replay(check('hpl', 'Hpl'), {}, asked={'n': n, 'nb': nb, 'dense_problem': SIZED, 'stagedir': tmp_path, 'prefix': folder})
+    made = Replay(check('hpl', 'Hpl'), {}, asked={'n': n, 'nb': nb, 'dense_problem': SIZED, 'run_update': None, 'stagedir': tmp_path, 'prefix': folder})
     made.write_input()
     assert made.problem == ran and made.parity['sizing']['hpl'] == vars(ran)
     rows = dict(line.split()[:2][::-1] for line in (tmp_path / 'HPL.dat').read_text().splitlines() if line.split()[1:] in (['N'], ['NB']))

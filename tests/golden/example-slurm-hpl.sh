@@ -35,3 +35,6 @@ export SLURM_DISTRIBUTION=block
 mkdir -p ranks && lscpu -p=CPU,CORE,SOCKET >ranks/topology
 grep Cpus_allowed_list /proc/self/status >ranks/allowed
 srun --cpus-per-task=1 ./rank.sh xhpl
+parity_ended=$?; (exit $parity_ended)
+srun --cpus-per-task=1 python3 -IS dgemm.py xhpl 1404 192 2 >update.txt 2>&1 || true
+(exit $((parity_ended ? parity_ended : $?)))

@@ -187,6 +187,12 @@ def _demand_even(ran: list[HplResult]) -> None:
             raise Wrong(f'N, NB, P, Q {problem}: {most} ran {times} times, {least} {fewer}')
 
 
+def update_gflops(text: str, ranks: int) -> float:
+    """Return the Gflop/s of all ranks that ran programs/dgemm.py together; 0 where a rank printed none."""
+    rates = re.findall(r'^dgemm \d+ \d+ calls \d+ seconds \S+ gflops (\d+\.\d+)$', text, re.MULTILINE)
+    return sum(map(float, rates)) if len(rates) == ranks else 0.0
+
+
 def check(text: str, dat: str) -> None:
     """Raise Wrong unless the lines of an output are all that its input file asks for, and no others."""
     try:

@@ -131,6 +131,13 @@ class Mpi(Workload):
         self.launch(self.asked)
         self.num_cpus_per_task = 1
 
+    def launched(self, words):
+        """Return the command of the job's script that starts these words on the ranks of the case."""
+        self.job.num_tasks = self.num_tasks
+        self.job.num_tasks_per_node = self.num_tasks_per_node
+        self.job.num_cpus_per_task = self.num_cpus_per_task
+        return f'{self.job.launcher.run_command(self.job)} {words}'
+
     def dense_problem(self, fraction, seconds):
         """Return the dense system for a share of the memory and so many seconds (`sizing.dense`)."""
         simd = (self.extra('machine') or {}).get('simd', ())
