@@ -7,12 +7,11 @@ import sys
 from functools import partial
 
 from dev.bench import harness, large, page, pairs, scale
-from dev.bench.codes import Codes
+from dev.bench.codes import OF_DGEMM, Build, built
 from dev.bench.took import took
 from parity.base import errors, paths
 from parity.measure import machine
 from parity.measure.check import sizing
-from parity.measure.software import discover
 
 PAIRS = 3
 #: The size of the study of 2012 (N 4942, NB 16): small blocks, where DGEMM is far from its best.
@@ -24,10 +23,9 @@ def main() -> None:
     ratios = [_listing()]
     cache = paths.results() / 'cache'
     here = machine.load(cache / 'machine.json')
-    found = discover.discover(paths.root(), (), cache / 'software.json', 'local')
-    built = next((e for e in found.environs if e.provider == 'spack'), None)
-    if built:
-        ratios += _codes(Codes(built, here.cores), here)
+    environ = built(paths.root(), cache)
+    if environ:
+        ratios += _codes(Build.of_environ(environ, here.cores), here)
     else:
         print('skipped: HPL and STREAM: nothing is built (parity software build)')
     others = [harness.run(), page.run(), large.run(), scale.run()]
@@ -51,20 +49,20 @@ def _listed(words: tuple[str, ...]) -> float:
     return listed.seconds
 
 
-def _codes(codes: Codes, here: machine.Machine) -> list[pairs.Ratio]:
+def _codes(build: Build, here: machine.Machine) -> list[pairs.Ratio]:
     guess = here.cores * sizing.gflops_guess(here.simd)
     ours = sizing.dense(here.memory_bytes, here.cores, 0.5, 60, guess)
     small = sizing.Dense(*STUDY, *sizing.grid(here.cores), why='the study of 2012')
     print(f'HPL: {ours.why}')
-    beside = _show(pairs.run('HPL against DGEMM beside it', lambda: codes.hpl(ours), codes.dgemm,
-                             'Gflop/s', 0.85, PAIRS))
-    against = _show(pairs.run(f'HPL against N {STUDY[0]}, NB {STUDY[1]}', lambda: codes.hpl(ours),
-                              lambda: codes.hpl(small), 'Gflop/s', 1.5, PAIRS))
-    return [beside, against, _triad(codes, here.cores)]
+    beside = _show(pairs.run('HPL over DGEMM of its shape', lambda: build.hpl(ours), lambda: build.dgemm(ours),
+                             'Gflop/s', OF_DGEMM, PAIRS))
+    against = _show(pairs.run(f'HPL against N {STUDY[0]}, NB {STUDY[1]}', lambda: build.hpl(ours),
+                              lambda: build.hpl(small), 'Gflop/s', 1.5, PAIRS))
+    return [beside, against, _triad(build, here.cores)]
 
 
-def _triad(codes: Codes, cores: int) -> pairs.Ratio:
-    ways = {f'{n} threads, {bind}': partial(codes.triad, n, bind)
+def _triad(build: Build, cores: int) -> pairs.Ratio:
+    ways = {f'{n} threads, {bind}': partial(build.triad, n, bind)
             for n in sorted({1, max(1, cores // 2), cores}) for bind in ('spread', 'close', 'false')}
     return _show(pairs.among('Triad against the best way', f'{cores} threads, spread', ways, 'MB/s', 0.95, PAIRS))
 

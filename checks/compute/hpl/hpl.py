@@ -27,7 +27,7 @@ class Hpl(rfm.RunOnlyRegressionTest, Mpi):
     of the order and the block that are sized; 0 for none.
 
     Behind HPL, the same ranks run DGEMM in the shape of HPL's update, with the same BLAS. HPL could do as much.
-    Without Python on the nodes, or with a BLAS inside the program, HPCC's DGEMM of square matrices is the ceiling."""
+    Without Python on the nodes, or with a BLAS inside the program, HPCC's square DGEMM is the ceiling."""
 
     dat = variable(str, value='')
     n = variable(typ.Str[r'0|[1-9][0-9]{0,6}'], value='0')
