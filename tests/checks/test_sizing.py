@@ -59,6 +59,16 @@ def test_hpl_takes_the_order_and_the_block_that_are_asked_for(tmp_path, n, nb, r
     assert rows == {'N': str(ran.n), 'NB': str(ran.nb)}
 
 
+@pytest.mark.parametrize('stated, rate, n', [({}, 2 * 40, 24192), ({'gflops_a_core': 70.5}, 2 * 70.5, 29376)])
+def test_a_site_states_the_rate_by_which_hpl_is_sized(stated, rate, n):
+    """1.5 x 120 s x 80e9 = 24328^3, and x 141e9 = 29391^3; less than a block more."""
+    extras = {'memory_bytes': 64 * 10 ** 9, 'machine': {'simd': ['avx512f']}, **stated}
+    made = Replay(check('hpl', 'Hpl'), {}, asked={'nodes': '1', 'num_tasks': 2})
+    made.extra = extras.get
+    problem = made.dense_problem(0.5, 120)
+    assert problem.n == n and f'120 s at {rate:g} Gflop/s' in problem.why
+
+
 @pytest.mark.parametrize('asked, why', [({'n': '20000'}, 'memory: N = 20000 takes 3.2 GB of 2 GB'), ({'n': '15000'}, ''), ({'n': '0'}, ''),
                                         ({'dat': 'HPL.dat', 'nb': '64'}, 'dat=HPL.dat has its own N and NB: leave out n and nb')])
 def test_hpl_is_left_out_where_what_is_asked_for_cannot_run(asked, why):

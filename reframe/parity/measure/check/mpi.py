@@ -139,9 +139,12 @@ class Mpi(Workload):
         return f'{self.job.launcher.run_command(self.job)} {words}'
 
     def dense_problem(self, fraction, seconds):
-        """Return the dense system for a share of the memory and so many seconds (`sizing.dense`)."""
+        """Return the dense system for a share of the memory and so many seconds (`sizing.dense`).
+
+        The rate is the site's, never the newest night's: N is of the case, and must stay as it is."""
         simd = (self.extra('machine') or {}).get('simd', ())
-        gflops = self.num_tasks * sizing.gflops_guess(simd)
+        gflops_a_core = self.extra('gflops_a_core') or sizing.gflops_guess(simd)
+        gflops = self.num_tasks * gflops_a_core
         memory = int(self.nodes) * self.extra('memory_bytes')
         return sizing.dense(memory, self.num_tasks, fraction, seconds, gflops)
 
