@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parity.judge.store.case_record import MetricRecord
 from parity.measure.check.sizing import Dense, dense
 from replay import Replay, check, room
 
@@ -210,3 +211,12 @@ def test_arrays_are_never_longer_than_the_memory_of_a_node(llc_bytes, memory_byt
     ('acceptance', 'ft', 64, 64e9, 'C'), ('acceptance', 'ft', 64, 128e9, 'D'), ('acceptance', 'ep', 15, 1e12, 'C'), ('acceptance', 'is', 64, 0, 'C')])
 def test_npb_runs_class_d_where_ranks_and_memory_are_enough(size, benchmark, ranks, memory, letter):
     assert npb.class_of(size, benchmark, ranks, memory) == letter
+
+
+def test_stream_says_how_much_of_the_memorys_traffic_it_counts():
+    made = Replay(check('stream', 'Stream'), {})
+    peak = {'value': 38.4, 'unit': 'GB/s', 'source': 'dmidecode: 2 channels of DDR4-2400', 'certain': True}
+    made.parity.metrics.update(triad=MetricRecord('GB/s', 'higher', limit=peak), copy=MetricRecord('GB/s', 'higher'))
+    made.say_what_counts()
+    assert made.parity.metrics['triad'].limit == {**peak, 'source': f'{peak["source"]}; STREAM counts 3/4 unless stores are non-temporal'}
+    assert made.parity.metrics['copy'].limit is None and peak['source'].endswith('DDR4-2400')
