@@ -268,7 +268,7 @@ class Extras(BaseModel):
     memory_bytes: PositiveInt | None = None     # of a node; required where nothing is detected
     cores: PositiveInt | None = None            # of a node; required where nothing is detected
     llc_bytes: PositiveInt | None = None        # last-level caches of a node together
-    gflops_a_core: Positive | None = None       # DGEMM, by which HPL and HPCC are sized; None: a guess
+    gflops_a_core: Positive | None = None       # DGEMM, by which dense systems are sized; None: a guess
     max_pending_time: Time | None = None        # that a case may wait in the queue
     others_cpus: Positive | None = None         # CPUs that others may take; above: `disturbed` (docs/disturbed.md)
     nodes_share_cpus: bool = False              # the nodes are parts of one machine, on the same CPUs
