@@ -202,18 +202,28 @@ def slurm_nodes(text: str) -> list[Node]:
 
 
 def _slurm_node(record: dict[str, str]) -> Node:
-    mib = int(record['RealMemory']) - int(record.get('MemSpecLimit', 0))
-    labels = set(record.get('AvailableFeatures', '').split(',')) - {'', '(null)'}
+    queues = record['Partitions'].split(',')
+    threads = int(record['ThreadsPerCore'])
+    mib_for_system = int(record.get('MemSpecLimit', 0))
+    mib_for_jobs = int(record['RealMemory']) - mib_for_system
+    gres = record.get('Gres', '')
+    state = record['State']
     return Node(
         name=record['NodeName'],
-        queues=tuple(record['Partitions'].split(',')),
+        queues=tuple(queues),
         cores=_cores(record),
-        threads=int(record['ThreadsPerCore']),
-        memory_bytes=mib << 20,
-        gpus=gpus(record.get('Gres', '')),
-        labels=tuple(sorted(labels)),
-        up=slurm.takes(record['State']),
-        state=record['State'].lower())
+        threads=threads,
+        memory_bytes=mib_for_jobs << 20,
+        gpus=gpus(gres),
+        labels=_features(record),
+        up=slurm.takes(state),
+        state=state.lower())
+
+
+def _features(record: dict[str, str]) -> tuple[str, ...]:
+    """Return the operator's words for a node."""
+    words = record.get('AvailableFeatures', '').split(',')
+    return tuple(sorted(set(words) - {'', '(null)'}))
 
 
 def _cores(record: dict[str, str]) -> int:
@@ -280,18 +290,27 @@ def slurm_queues(text: str, groups: set[str], qos: Mapping[str, list[str]]) -> l
 
 
 def _slurm_queue(record: dict[str, str], groups: set[str], qos: Mapping[str, list[str]]) -> Queue:
-    most = record.get('MaxNodes', '')
-    oversubscribe = record.get('OverSubscribe', '')
+    is_default = record.get('Default') == 'YES'
+    is_up = record.get('State') == 'UP'
+    longest = record.get('MaxTime', '')
+    most_nodes = record.get('MaxNodes', '')
     return Queue(
         name=record['PartitionName'],
-        default=record.get('Default') == 'YES',
-        longest=seconds(record.get('MaxTime', '')),
-        most_nodes=int(most) if most.isdecimal() else None,
+        default=is_default,
+        longest=seconds(longest),
+        most_nodes=int(most_nodes) if most_nodes.isdecimal() else None,
         closed=_slurm_closed(record, groups, qos),
-        exclusive='EXCLUSIVE' in oversubscribe or record.get('Exclusive') == 'NODE',
-        up=record.get('State') == 'UP',
+        exclusive=_gives_whole_nodes(record),
+        up=is_up,
         memory=_default_memory(record),
         rules=_rules(record))
+
+
+def _gives_whole_nodes(record: Mapping[str, str]) -> bool:
+    """Return whether a job has its nodes for itself without asking."""
+    if record.get('Exclusive') == 'NODE':
+        return True
+    return 'EXCLUSIVE' in record.get('OverSubscribe', '')
 
 
 def _default_memory(record: Mapping[str, str]) -> str:
@@ -418,18 +437,21 @@ def _chunk(queue: Mapping[str, str]) -> dict[str, str]:
 
 
 def _node(host: PbsNode, queues: tuple[str, ...]) -> Node:
-    have = host.resources
-    labels = [f'{key}={value}' for key, value in have.items() if _is_label(key, value)]
+    resources = host.resources
+    cores = int(resources.get('ncpus') or 1)
+    memory_bytes = size(resources.get('mem', '')) or 0
+    labels = [f'{key}={value}' for key, value in resources.items() if _is_label(key, value)]
+    states = sorted(host.states)
     return Node(
         name=host.name,
         queues=queues,
-        cores=int(have.get('ncpus') or 1),
+        cores=cores,
         threads=1,
-        memory_bytes=size(have.get('mem', '')) or 0,
-        gpus=_pbs_gpus(have),
+        memory_bytes=memory_bytes,
+        gpus=_pbs_gpus(resources),
         labels=tuple(sorted(labels)),
         up=host.is_available,
-        state=','.join(sorted(host.states)))
+        state=','.join(states))
 
 
 def _pbs_gpus(resources: dict[str, str]) -> tuple[tuple[str, int], ...]:

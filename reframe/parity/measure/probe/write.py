@@ -18,7 +18,7 @@ from archspec import cpu
 
 from parity.base import codes, submission
 from parity.base.figures import counted
-from parity.measure.probe.login import BatchSystem, Host, Node, Queue
+from parity.measure.probe.login import BatchSystem, Folder, Host, Node, Queue
 
 #: The command that lists the nodes of each batch system.
 _SOURCES = {'slurm': 'scontrol show node', 'pbs': 'pbsnodes -a'}
@@ -98,40 +98,70 @@ def targets(likes: Iterable[Like]) -> dict[str, list[str]]:
 
 def system(name: str, cluster: BatchSystem, host: Host, today: datetime.date) -> str:
     """Return the text of system.yaml."""
-    likes, left = like_nodes(cluster)
-    others = f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else ''
-    beyond_home = {key: folder for key, folder in host.filesystems.items() if key != 'home'}
+    likes, left_out = like_nodes(cluster)
+    is_slurm = cluster.scheduler == 'slurm'
+    source = _SOURCES[cluster.scheduler]
+    hostname = re.escape(host.name)
+    user = getpass.getuser() if cluster.account else ''
     text = _template().render(
         name=name,
         cluster=cluster,
         host=host,
         today=today,
         likes=likes,
-        left=left,
-        counted=counted,
+        left=left_out,
         targets=targets(likes),
-        slurm=cluster.scheduler == 'slurm',
-        source=_SOURCES[cluster.scheduler],
-        scatter=submission.SCATTER,
-        hostname=f'^{re.escape(host.name)}$',
-        built=codes.of_spack()[:2],
-        CASE_SECONDS=_CASE_SECONDS,
+        slurm=is_slurm,
+        source=source,
+        hostname=f'^{hostname}$',
         modules=_modules_system(),
-        user=getpass.getuser() if cluster.account else '',
-        named=beyond_home or host.filesystems,
-        others=others)
-    return ''.join(map(_line, text.splitlines()))
+        user=user,
+        folders=_folders(host),
+        others=_without_folder(host))
+    lines = [_line(line) for line in text.splitlines()]
+    return ''.join(lines)
+
+
+def _folders(host: Host) -> dict[str, Folder]:
+    """Return this user's folders that benchmarks may fill: the home only where there is no other."""
+    beyond_home = {name: folder for name, folder in host.filesystems.items() if name != 'home'}
+    return beyond_home or host.filesystems
+
+
+def _without_folder(host: Host) -> str:
+    """Return the end of a comment: the file systems without a folder of this user's."""
+    return f'; no folder of yours is known on {short(host.unknown)}' if host.unknown else ''
 
 
 def _template() -> jinja2.Template:
+    """Return the template with what does not depend on the site."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, autoescape=False)
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False)
     environment.filters |= {
-        'environ': _environ_name, 'short': short, 'quoted': quoted, 'json': json.dumps,
-        'span': _span, 'gib': _gib, 'arch': _arch,
+        'environ': _environ_name,
+        'short': short,
+        'quoted': quoted,
+        'json': json.dumps,
+        'span': _span,
+        'gib': _gib,
+        'arch': _arch,
+    }
+    environment.globals |= {
+        'counted': counted,
+        'scatter': submission.SCATTER,
+        'built': _built(),
+        'CASE_SECONDS': _CASE_SECONDS,
     }
     return environment.get_template('system.yaml.j2')
+
+
+def _built() -> tuple[str, ...]:
+    """Return two codes that Spack builds, as examples of what a module may bring."""
+    return codes.of_spack()[:2]
 
 
 def _modules_system() -> str:
