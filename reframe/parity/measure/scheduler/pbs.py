@@ -119,19 +119,30 @@ def busy(job: dict[str, str]) -> list[str]:
 
 def state(name: str, job: dict[str, str]) -> JobState:
     """Return the state of a job from its attributes."""
-    phase = _phase(job['job_state'])
-    comment = job.get('comment', '')
-    never = phase == 'pending' and comment.startswith('Can Never Run')
+    word = job['job_state']
+    phase = _phase(word)
+    exit_code = _exit_code(job) if phase == 'ended' else None
+    nodes = job.get('exec_host', '')
+    elapsed = job.get('resources_used.walltime', '')
+    times = None if phase == 'pending' else _times(job)
     return JobState(
         id=name,
         phase=phase,
-        word=job['job_state'],
-        exit_code=_exit_code(job) if phase == 'ended' else None,
+        word=word,
+        exit_code=exit_code,
         reason=_reason(name, phase, job),
-        nodes=job.get('exec_host', ''),
-        elapsed=job.get('resources_used.walltime', ''),
-        never=comment if never else '',
-        times=None if phase == 'pending' else _times(job))
+        nodes=nodes,
+        elapsed=elapsed,
+        never=_never(phase, job),
+        times=times)
+
+
+def _never(phase: str, job: dict[str, str]) -> str:
+    """Return why a waiting job never starts; '' for any other."""
+    comment = job.get('comment', '')
+    if phase == 'pending' and comment.startswith('Can Never Run'):
+        return comment
+    return ''
 
 
 def _phase(word: str) -> str:

@@ -151,18 +151,22 @@ def _state(record: _Record) -> JobState:
     """Return the state of a job."""
     word = record.word.split()[0]       # sacct: CANCELLED by 1000
     phase = _phase(word)
-    reason = _NO_FOLDER if record.exit_code == f'0:{_NOT_STARTED}' else _stated(record.reason)
+    exit_code = _exit_code(word, record.exit_code) if phase == 'ended' else None
+    reason = _stated(record.reason)
+    if record.exit_code == f'0:{_NOT_STARTED}':
+        reason = _NO_FOLDER
     is_hopeless = phase == 'pending' and never_starts(reason)
+    times = None if phase == 'pending' else _times(record)
     return JobState(
         id=record.name,
         phase=phase,
         word=word,
-        exit_code=_exit_code(word, record.exit_code) if phase == 'ended' else None,
+        exit_code=exit_code,
         reason=reason,
         nodes=_stated(record.nodes),
         elapsed=record.elapsed,
         never=f'{reason}: no waiting mends it' if is_hopeless else '',
-        times=None if phase == 'pending' else _times(record))
+        times=times)
 
 
 def _phase(word: str) -> str:
@@ -288,13 +292,16 @@ def nodes(text: str = '') -> list[NodeState]:
 
 def _node(line: str) -> NodeState:
     record, = records(line, 'NodeName')
-    match = _REASON.search(line)
-    reason, by, since = match.groups('') if match else ('', '', '')
+    state = record['State']
+    queues = record.get('Partitions', '').split(',')
+    reason, by, since = '', '', ''
+    if match := _REASON.search(line):
+        reason, by, since = match.groups('')
     return NodeState(
         name=record['NodeName'],
-        state=record['State'].lower(),
-        takes=takes(record['State']),
-        queues=tuple(record.get('Partitions', '').split(',')),
+        state=state.lower(),
+        takes=takes(state),
+        queues=tuple(queues),
         reason=reason,
         by=by,
         since=_unix(since))
