@@ -13,7 +13,7 @@ from parity.base.figures import counted, duration, number, several
 from parity.base.text import node_name
 from parity.cause import factorial
 from parity.cause.experiment import Trial, TrialResult, decided
-from parity.cause.factorial import Effect
+from parity.cause.factorial import Decision, Effect
 from parity.judge.store.incidents import Cause
 
 #: Facts that name a node, or that differ on every boot.
@@ -52,10 +52,14 @@ def planned(experiment: Trial, title: str) -> Iterator[Line]:
 
 
 def _cells(experiment: Trial) -> Iterator[str]:
+    """Yield a line for each cell, the first one with a label. Of two environments none is known to be slower."""
     label = 'cells:'
     for cell in experiment.cells:
-        slower = f'   {_percent(-math.expm1(-cell.slower))} slower' if experiment.now.identity else ''
-        yield f'{label:9} {cell.name}{slower}'
+        line = f'{label:9} {cell.name}'
+        if experiment.now.identity:
+            share = -math.expm1(-cell.slower)
+            line += f'   {_percent(share)} slower'
+        yield line
         label = ''
 
 
@@ -129,14 +133,20 @@ def _percent(share: float) -> str:
 
 def _slower(effect: Effect) -> str:
     """Return '6.2 % [5.1, 7.3] slower'; of a negative slowdown '... faster'."""
-    word, sign = ('slower', 1) if effect.slower >= 0 else ('faster', -1)
-    ends = [sign * 100 * end for end in effect.interval]
-    return f'{_percent(sign * effect.share)} [{min(ends):.1f}, {max(ends):.1f}] {word}'
+    word = 'slower'
+    shares = [effect.share, *effect.interval]
+    if effect.slower < 0:
+        word = 'faster'
+        shares = [-share for share in shares]
+    middle, *ends = [100 * share for share in shares]
+    low, high = sorted(ends)
+    return f'{middle:.1f} % [{low:.1f}, {high:.1f}] {word}'
 
 
 def sentence(experiment: Trial, measured: TrialResult) -> str:
     """Return the answer in one sentence."""
-    decision, names = measured.decision, _names(experiment)
+    decision = measured.decision
+    names = _names(experiment)
     node, peer, now, before = names
     of_node = f'{node} is {_slower(decision.node)} than {peer}' if decision.node else ''
     of_software = f'{now} is {_slower(decision.software)} than {before}' if decision.software else ''
@@ -146,19 +156,24 @@ def sentence(experiment: Trial, measured: TrialResult) -> str:
         case 'software':
             return f'the software: {of_software}'
         case 'node':
-            return f'the node: {of_node}' + (' with either software' if decision.software else '')
+            either = ' with either software' if decision.software else ''
+            return f'the node: {of_node}{either}'
         case 'both' if decision.joint:
             return f'both: only {now} on {node} is slow; neither {node} with {before} nor {now} on {peer} is'
         case 'both':
             return f'both: {of_software}, and {of_node}'
         case 'neither':
             return _neither(experiment, measured)
+    text = f'not decided: {_more(experiment, measured)} would be needed'
     effects = '; '.join(filter(None, (of_software, of_node)))
-    return f'not decided: {_more(experiment, measured)} would be needed' + (f' ({effects})' if effects else '')
+    return f'{text} ({effects})' if effects else text
 
 
 def _more(experiment: Trial, measured: TrialResult) -> str:
-    return counted(measured.decision.more * factorial.TURNS * experiment.runs, 'run') + ' more'
+    """Return the runs that would decide it, in words."""
+    turns = measured.decision.more * factorial.TURNS
+    runs = counted(turns * experiment.runs, 'run')
+    return f'{runs} more'
 
 
 def _alike(effect: Effect, names: Names) -> str:
@@ -175,7 +190,11 @@ def _neither(experiment: Trial, measured: TrialResult) -> str:
     if left < half_of_it:
         return 'neither: it does not show any more'
     names = _names(experiment)
-    pairs = [f'{one} and {other}' for one, other in ((names.node, names.peer), (names.now, names.before)) if other]
+    pairs = []
+    if names.peer:
+        pairs.append(f'{names.node} and {names.peer}')
+    if names.before:
+        pairs.append(f'{names.now} and {names.before}')
     slower = _percent(-math.expm1(-left))
     return (f'neither: {", ".join(pairs)} are alike, and all are {slower} slower than before: what they share '
             'changed')
@@ -183,50 +202,70 @@ def _neither(experiment: Trial, measured: TrialResult) -> str:
 
 def answer(experiment: Trial, measured: TrialResult) -> Cause:
     """Return what the incident keeps."""
-    decision, names = measured.decision, _names(experiment)
-    slower = {}
-    for factor, effect in (('node', decision.node), ('software', decision.software)):
-        if effect:
-            slower[factor] = [round(share, 5) for share in (effect.share, *effect.interval)]
+    decision = measured.decision
+    names = _names(experiment)
+    cells = [cell.name for cell in experiment.cells]
+    blames_node = decision.word in ('node', 'both')
+    settings = _settings(experiment, measured) if blames_node else []
     return Cause(
         word=decision.word,
         text=sentence(experiment, measured),
         measured=time.time(),
         experiment=measured.id,
-        cells=[cell.name for cell in experiment.cells],
+        cells=cells,
         turns=measured.turns,
         node=_short(experiment.node),
         peer=_short(experiment.peer),
         software=names.now,
         earlier=names.before,
-        slower=slower,
-        settings=_settings(experiment, measured) if decision.word in ('node', 'both') else [])
+        slower=_shares(decision),
+        settings=settings)
+
+
+def _shares(decision: Decision) -> dict[str, list[float]]:
+    """Return by what share each measured factor is slower, and its interval."""
+    effects = {'node': decision.node, 'software': decision.software}
+    shares = {}
+    for factor, effect in effects.items():
+        if effect:
+            low, high = effect.interval
+            shares[factor] = [round(effect.share, 5), round(low, 5), round(high, 5)]
+    return shares
 
 
 def _settings(experiment: Trial, measured: TrialResult) -> list[str]:
     """Return the settings of the slow node that the sound one has otherwise."""
-    node, peer = node_name(experiment.node[0]), node_name(experiment.peer[0])
-    slow, sound = measured.nodes.get(node, {}), measured.nodes.get(peer, {})
+    node = node_name(experiment.node[0])
+    peer = node_name(experiment.peer[0])
+    slow = measured.nodes.get(node, {})
+    sound = measured.nodes.get(peer, {})
     settings = []
     for fact in {**slow, **sound}:
-        if fact not in _NO_SETTINGS and slow.get(fact) != sound.get(fact):
-            settings.append(f'{fact} {slow.get(fact) or "none"} on {node}, {sound.get(fact) or "none"} on {peer}')
+        if fact in _NO_SETTINGS or slow.get(fact) == sound.get(fact):
+            continue
+        of_slow = slow.get(fact) or 'none'
+        of_sound = sound.get(fact) or 'none'
+        settings.append(f'{fact} {of_slow} on {node}, {of_sound} on {peer}')
     return settings
 
 
 def compared(experiment: Trial, measured: TrialResult) -> Iterator[Line]:
     """Yield the ratio of two environments for each metric."""
-    now, before = experiment.now.label, experiment.before.label
+    now = experiment.now.label
+    before = experiment.before.label
     for cell in experiment.cells:
         effect = decided(experiment, measured, cell).software
-        ratio, low, high = (1 / (1 - share) for share in (effect.share, *effect.interval))
+        shares = (effect.share, *effect.interval)
+        ratio, low, high = [1 / (1 - share) for share in shares]
+        speed = f'speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]'
+        style = ''
         if effect.guilty:
             how = f'{now} is {_slower(effect)} than {before}'
+            style = 'bold'
         elif effect.guilty is None:
             how = f'{now} and {before} cannot be told apart'
         else:
             how = f'{now} and {before} are alike'
-        yield (f'{cell.name}: {how}: speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]',
-               'bold' if effect.guilty else '')
+        yield f'{cell.name}: {how}: {speed}', style
     if measured.decision.word == 'not decided':
         yield f'{_more(experiment, measured)} would tell a difference of {_percent(experiment.loss / 2)}'

@@ -5,11 +5,10 @@ It is made of what is stored: the worst cells, the last good night and its softw
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -43,47 +42,73 @@ _TELLS = 0.04
 def of_incident(incident: Incident) -> Trial:
     """Return the experiment on an incident. UsageError for one that cannot be measured, NothingMeasured where what
     it needs is not here."""
-    system, number = systems.read(incident.system), incident.number
+    system = systems.read(incident.system)
     rows = _rows(system.name)
     stored = _stored(incident, rows)
-    worst, row = stored[0]
-    alike = [(fault, cell) for fault, cell in stored if all(cell[name] == row[name] for name in _PLACE)][:_CELLS]
-    last, before = _slow_and_good(incident, worst, _of_cell(rows, row))
-    now, then = _side(row['environ'], last), _side(row['environ'], before)
-    cells = [cell for _, cell in alike]
-    made = Trial(
-        key=str(number),
+    worst = stored[0]
+    nights = _slow_and_good(incident, worst.fault, _of_cell(rows, worst.columns))
+    now = _side(worst.columns['environ'], nights.slow)
+    before = _side(worst.columns['environ'], nights.good)
+    has_other_software = before.identity != now.identity
+    together = [cell for cell in stored if cell.place == worst.place][:_CELLS]
+    measures = [_measure(cell, _of_cell(rows, cell.columns)) for cell in together]
+    cases = [cell.columns['case'] for cell in together]
+    trial = Trial(
+        key=str(incident.number),
         system=system,
-        partition=row['partition'],
+        partition=worst.columns['partition'],
         now=now,
-        before=_available(then, number) if then.identity != now.identity else None,
-        cells=weighted([_measure(fault, cell, _of_cell(rows, cell)) for fault, cell in alike]),
-        arguments=_arguments(last['session'], [cell['case'] for cell in cells]),
-        seconds=_seconds(rows, cells))
-    return _placed(made, last['node'].split(','), incident)
+        before=_available(before, incident.number) if has_other_software else None,
+        cells=weighted(measures),
+        arguments=_arguments(nights.slow['session'], cases),
+        seconds=_seconds(rows, [cell.columns for cell in together]))
+    ran_on = nights.slow['node'].split(',')
+    return _placed(trial, ran_on, incident)
 
 
-def _stored(incident: Incident, rows: pl.DataFrame) -> list[tuple[Fault, dict[str, Any]]]:
+class SlowCell(NamedTuple):
+    """A slower cell of an incident, and its columns in the history."""
+
+    fault: Fault
+    columns: dict[str, Any]
+
+    @property
+    def place(self) -> list[str]:
+        """Return what cells that are measured together have in common."""
+        return [self.columns[name] for name in _PLACE]
+
+
+class SlowAndGood(NamedTuple):
+    """Rows of the history: a cell's newest night in an incident, and its last one before."""
+
+    slow: dict[str, Any]
+    good: dict[str, Any]
+
+
+def _stored(incident: Incident, rows: pl.DataFrame) -> list[SlowCell]:
     """Return the slower cells of an incident that have figures, the worst first. NothingMeasured without any."""
-    cells = rows.select('system', *CELL, 'better').unique().iter_rows(named=True)
-    by_name = {f'{cell_id(cell, True)} ({cell["size"]})': cell for cell in cells}
-    stored = [(fault, by_name[name]) for name, fault in _slower(incident) if name in by_name]
+    by_name = {}
+    for columns in rows.select('system', *CELL, 'better').unique().iter_rows(named=True):
+        name = f'{cell_id(columns, True)} ({columns["size"]})'
+        by_name[name] = columns
+    stored = [SlowCell(fault, by_name[name]) for name, fault in _slower(incident) if name in by_name]
     if not stored:
         raise NothingMeasured(f'incident {incident.number}: no figure of its cells is stored any more: the next '
                               'night measures them')
     return stored
 
 
-def _slow_and_good(incident: Incident, worst: Fault, nights: pl.DataFrame
-                   ) -> tuple[dict[str, Any], dict[str, Any]]:
+def _slow_and_good(incident: Incident, worst: Fault, nights: pl.DataFrame) -> SlowAndGood:
     """Return the newest night of an incident, and the last one before it. NothingMeasured where one is not
     stored."""
-    slow, good = nights.filter(pl.col('start') >= worst.since), nights.filter(pl.col('start') < worst.since)
-    for word, those in (('good', good), ('slow', slow)):
-        if not len(those):
+    began = pl.col('start') >= worst.since
+    good = nights.filter(~began)
+    slow = nights.filter(began)
+    for word, some in (('good', good), ('slow', slow)):
+        if some.is_empty():
             raise NothingMeasured(f'incident {incident.number}: no {word} night of {worst.cell} is stored: there '
                                   'is nothing to compare')
-    return slow.row(-1, named=True), good.row(-1, named=True)
+    return SlowAndGood(slow.row(-1, named=True), good.row(-1, named=True))
 
 
 def _slower(incident: Incident) -> list[tuple[str, Fault]]:
@@ -92,8 +117,7 @@ def _slower(incident: Incident) -> list[tuple[str, Fault]]:
     if incident.closed:
         raise UsageError(f'incident {number} is over: {incident.title}; its cells are in order, and two '
                          'environments can be compared: parity cause CASE --environ A --environ B')
-    slower = [(name, fault) for name, fault in incident.left.items()
-              if fault.cell and fault.word == 'regressed' and fault.value and fault.expected]
+    slower = [(name, fault) for name, fault in incident.left.items() if _is_slower_figure(fault)]
     if slower:
         return sorted(slower, key=lambda item: -item[1].loss)
     of_nodes = [fault for fault in incident.left.values() if fault.listed]
@@ -107,21 +131,36 @@ def _slower(incident: Incident) -> list[tuple[str, Fault]]:
                      f'parity show {number} has the reason')
 
 
+def _is_slower_figure(fault: Fault) -> bool:
+    """Return whether a fault is a slower figure of which both speeds are known."""
+    if not fault.cell or fault.word != 'regressed':
+        return False
+    return bool(fault.value and fault.expected)
+
+
 def _rows(system: str) -> pl.DataFrame:
-    return history.load(system).cast({history.TEXT: pl.String}).filter(pl.col('value') > 0)
+    """Return the figures of a system, the oldest first, with text as text."""
+    rows = history.load(system).cast({history.TEXT: pl.String})
+    return rows.filter(pl.col('value') > 0)
 
 
 def _of_cell(rows: pl.DataFrame, cell: dict[str, Any]) -> pl.DataFrame:
-    return rows.filter(*(pl.col(name) == cell[name] for name in CELL))
+    """Return the rows of a cell, by its columns."""
+    is_of_cell = [pl.col(name) == cell[name] for name in CELL]
+    return rows.filter(*is_of_cell)
 
 
 def _side(environ: str, row: dict[str, Any]) -> TurnSoftware:
     """Return the software of a session, by a row of its."""
     session = database.brief(row['session'])
-    facts = {}
-    if session:
-        facts = (session.facts.get('software') or {}).get(environ) or {}
-    return TurnSoftware(environ, earlier.label(facts), row['software'], facts, times.day(row['start']))
+    by_environ = session.facts.get('software') if session else None
+    facts = (by_environ or {}).get(environ) or {}
+    return TurnSoftware(
+        environ=environ,
+        label=earlier.label(facts),
+        identity=row['software'],
+        facts=facts,
+        night=times.day(row['start']))
 
 
 def _available(side: TurnSoftware, number: int) -> TurnSoftware:
@@ -133,30 +172,42 @@ def _available(side: TurnSoftware, number: int) -> TurnSoftware:
     return replace(side, restored=True)
 
 
-def _measure(fault: Fault, cell: dict[str, Any], rows: pl.DataFrame) -> Measure:
-    sign = 1 if cell['better'] == 'higher' else -1
-    return Measure(name=fault.cell, case=cell['case'], metric=cell['metric'], better=cell['better'],
-                   slower=abs(math.log(fault.value / fault.expected)), noise=_noise(rows),
-                   expected=sign * math.log(fault.expected))
+def _measure(cell: SlowCell, rows: pl.DataFrame) -> Measure:
+    """Return a slower cell as the experiment measures it. ``rows``: its nights."""
+    fault, columns = cell
+    better = columns['better']
+    log_expected = math.log(fault.expected)
+    return Measure(
+        name=fault.cell,
+        case=columns['case'],
+        metric=columns['metric'],
+        better=better,
+        slower=abs(math.log(fault.value / fault.expected)),
+        noise=_noise(rows),
+        expected=log_expected if better == 'higher' else -log_expected)
 
 
 def _noise(rows: pl.DataFrame) -> float:
     """Return the noise of a run of a cell: within its nights; else between them."""
-    nights = [own['value'].to_list() for own in rows.partition_by('session', maintain_order=True)][-_NIGHTS:]
-    within = repeats.scatter(nights)
+    nights = rows.partition_by('session', maintain_order=True)[-_NIGHTS:]
+    values = [night['value'].to_list() for night in nights]
+    within = repeats.scatter(values)
     if within is not None:
         return within
     if len(nights) < 3:
         return _NOISE
-    logs = [math.log(median(values)) for values in nights]
+    logs = [math.log(median(night)) for night in values]
     steps = [after - before for before, after in zip(logs, logs[1:], strict=False)]
     return stdev(steps) / math.sqrt(2)
 
 
 def _seconds(rows: pl.DataFrame, cells: Sequence[dict[str, Any]]) -> float:
     """Return the seconds that the cases take, each once."""
-    cases = {cell['case']: _of_cell(rows, cell)['seconds'].drop_nulls() for cell in cells}
-    return sum(own.median() if len(own) else _CASE_SECONDS for own in cases.values())
+    of_case = {}
+    for cell in cells:
+        seconds = _of_cell(rows, cell)['seconds'].drop_nulls()
+        of_case[cell['case']] = _CASE_SECONDS if seconds.is_empty() else seconds.median()
+    return sum(of_case.values())
 
 
 #: Options that say how often and where a night measured, not what.
@@ -168,17 +219,17 @@ def _arguments(session: str, cases: Collection[str]) -> list[str]:
 
     Only the files of the cases are loaded, where the session's plan names them: a turn starts sooner."""
     stored = database.read(session)
-    files = {case['case']: paths.root() / case.get('file', '') for case in stored.plan.get('cases', ())}
-    own = sorted({str(files.get(case, '')) for case in cases})
-    some = all(os.path.isfile(file) for file in own)
-    kept = [word for file in own for word in ('-c', file)] if some else []
+    files = _files(stored.plan, cases)
+    kept = []
+    for file in files:
+        kept += ['-c', file]
     words = iter(plan_file.words_again(stored.cmdline))
     for word in words:
         option, _, value = word.partition('=')
         if option in _ELSEWHERE:
             if not value and option != '--distribute':
                 next(words, None)
-        elif option in ('-c', '--checkpath') and some:
+        elif option in ('-c', '--checkpath') and files:
             value = value or next(words, '')
         elif option in ('-J', '--job-option'):
             value = value or next(words, '')
@@ -187,6 +238,18 @@ def _arguments(session: str, cases: Collection[str]) -> list[str]:
         else:
             kept.append(word)
     return kept
+
+
+def _files(plan: Mapping[str, Any], cases: Collection[str]) -> list[str]:
+    """Return the files of the cases by a session's plan; [] where it does not name them all."""
+    file_of = {case['case']: case.get('file', '') for case in plan.get('cases', ())}
+    files = set()
+    for case in cases:
+        file = paths.root() / file_of.get(case, '')
+        if not file.is_file():
+            return []
+        files.add(str(file))
+    return sorted(files)
 
 
 # ---- its nodes
@@ -251,22 +314,31 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
             raise UsageError(unknown(f'environment of {one.case}', name, sorted(offered)))
     if len({*environs}) != 2:
         raise UsageError('--environ: name two environments: --environ A --environ B')
-    system, rows = systems.read(one.system), _rows(one.system)
-    stored = {}
+    system = systems.read(one.system)
+    rows = _rows(one.system)
+    by_metric = {}
     for cell in cells:
-        own = _of_cell(rows, {name: getattr(cell, name) for name in CELL})
-        if cell.better and len(own):
-            stored[cell.metric] = own
-    if not stored:
+        columns = {name: getattr(cell, name) for name in CELL}
+        nights = _of_cell(rows, columns)
+        if cell.better and not nights.is_empty():
+            by_metric[cell.metric] = nights
+    if not by_metric:
         raise NothingMeasured(f'{one.case}: no figure is stored: measure it once')
     measures = []
-    for metric, own in stored.items():
-        row = own.row(-1, named=True)
-        measures.append(Measure(cell_id(row), one.case, metric, row['better'], -math.log1p(-_TELLS), _noise(own),
-                                weight=1 / len(stored)))
-    last = next(iter(stored.values())).row(-1, named=True)
-    before, now = (TurnSoftware(name, name) for name in environs)
-    made = Trial(
+    for metric, nights in by_metric.items():
+        row = nights.row(-1, named=True)
+        measures.append(Measure(
+            name=cell_id(row),
+            case=one.case,
+            metric=metric,
+            better=row['better'],
+            slower=-math.log1p(-_TELLS),
+            noise=_noise(nights),
+            weight=1 / len(by_metric)))
+    first = next(iter(by_metric.values()))
+    last = first.row(-1, named=True)
+    before, now = [TurnSoftware(environ=name, label=name) for name in environs]
+    trial = Trial(
         key='-'.join([one.check, *environs]),
         system=system,
         partition=one.partition,
@@ -276,8 +348,10 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
         before=before,
         seconds=_seconds(rows, [last]))
     if not queued(system, one.partition):
-        return made
-    nodes, count = _takes(made), len(last['node'].split(','))
+        return trial
+    nodes = list(_takes(trial).values())
+    count = len(last['node'].split(','))
     if len(nodes) < count:
         raise NothingMeasured(f'{one.case}: {count} nodes are needed, and {len(nodes)} take jobs (parity nodes)')
-    return replace(made, node=[node.asked for node in [*nodes.values()][:count]])
+    names = [node.asked for node in nodes[:count]]
+    return replace(trial, node=names)
