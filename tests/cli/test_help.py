@@ -48,6 +48,21 @@ def test_a_script_that_is_asked_for_help_does_nothing_else(checkout, watched):
             assert not watched() and not (checkout / '.venv').exists() and not (checkout / 'results').exists(), f'{script} {option}'
 
 
+@pytest.mark.parametrize('command', ['verdict', 'software', 'software build', 'refs propose'])
+def test_the_help_of_a_command_loads_no_models(command):
+    """They are half of its time."""
+    code = 'import sys; from parity.cli import app; app(standalone_mode=False); print("pydantic" in sys.modules)'
+    done = subprocess.run([sys.executable, '-c', code, *command.split(), '--help'], capture_output=True, text=True)
+    assert done.stdout.startswith('Usage: ') and done.stdout.endswith('\nFalse\n'), done.stdout + done.stderr
+
+
+def test_options_of_the_top_are_read_before_a_command(tmp_path):
+    for words in (['--site', str(tmp_path)], [f'--site={tmp_path}']):
+        done = subprocess.run([sys.executable, '-m', 'parity.cli', *words, 'sessions'], capture_output=True, text=True)
+        assert done.returncode and str(tmp_path) in done.stderr, done.stderr
+    assert module('parity.cli', '--version').stdout.startswith(f'parity {__version__}')
+
+
 @pytest.mark.parametrize('line, said', [
     *((f'ci/{line} --nonsense', '--nonsense') for line in (
         'nightly', 'bench', 'operating-curve', 'venv', 'cluster up', 'cluster down', 'pbs up', 'fresh', 'fresh --full', 'fresh trixie')),

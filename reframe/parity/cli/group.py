@@ -11,7 +11,22 @@ _NAMED, _ALIKE = 3, 0.5
 
 
 class Group(typer.core.TyperGroup):
-    """Refuses an unknown command with the nearest ones that are valid."""
+    """Refuses an unknown command with the nearest ones that are valid.
+
+    It reads its own options only where one comes first. For the value of each, even of --help, typer loads
+    pydantic: a half of the time that the help of a command takes."""
+
+    _reads_options = True
+
+    def parse_args(self, ctx, args):
+        self._reads_options = not args or args[0].startswith('-')
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            self._reads_options = True
+
+    def get_params(self, ctx):
+        return super().get_params(ctx) if self._reads_options else []
 
     def resolve_command(self, ctx, args):
         name = args[0]
