@@ -18,7 +18,7 @@ from parity.base import yamlfile
 from parity.base.errors import UsageError
 
 
-class Partition(BaseModel):
+class Partition(BaseModel, defer_build=True):
     """The keys of a partition that parity looks at, with ReFrame's defaults."""
 
     name: str
@@ -31,7 +31,7 @@ class Partition(BaseModel):
     features: list[str] = []
 
 
-class System(BaseModel):
+class System(BaseModel, defer_build=True):
     """The keys of a system that parity looks at."""
 
     name: str
@@ -40,7 +40,7 @@ class System(BaseModel):
     partitions: list[Partition] = Field(min_length=1)
 
 
-class Configuration(BaseModel):
+class Configuration(BaseModel, defer_build=True):
     """The keys of a configuration that parity looks at."""
 
     systems: list[System] = Field(min_length=1)

@@ -259,7 +259,7 @@ class Network(Strict):
 class Extras(BaseModel):
     """A partition's `extras`: free in ReFrame; these keys mean something to parity's checks."""
 
-    model_config = ConfigDict(extra='allow', frozen=True)
+    model_config = ConfigDict(extra='allow', frozen=True, defer_build=True)
 
     filesystems: dict[Name, Annotated[str, AfterValidator(_absolute)]] = {}     # absolute, or from a $VARIABLE
     networks: dict[Name, Network] = {}          # several between the same nodes

@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from parity.base import errors, figures, times
 from parity.base.figures import several
 from parity.base.text import node_name
-from parity.judge.compare.named import NamedNode
 from parity.judge.compare.pairs import PairState
 from parity.judge.store import database
 from parity.judge.store import incidents as table
@@ -34,6 +33,9 @@ from parity.judge.verdict.tonight import (
     of_verdict,
     row_name,
 )
+
+if TYPE_CHECKING:
+    from parity.judge.compare.named import NamedNode
 
 __all__ = ['BAD', 'WHOLE', 'Bad', 'Calendar', 'Night', 'of_pair', 'of_verdict', 'row_name']
 
@@ -631,6 +633,7 @@ def numbered_pairs(pairs: Iterable[PairState], known: Sequence[Incident]) -> lis
 
 def slow_nodes(cells: Iterable[Cell], start: float) -> list[NamedNode]:
     """Return the nodes that tonight's slower cells name: their incident is opened at the end of the night."""
+    from parity.judge.compare.named import NamedNode  # of a site that declares pairs of partitions
     named = []
     for cell in cells:
         where = cell.cause.where if cell.cause else Where()

@@ -89,8 +89,9 @@ class Workload(rfm.RegressionTestPlugin):
         self.parity = CaseRecord()
         self._rfm_display_name = variables.display_name(self)
         self.tags = {*self.tags, self.parity_subsystem, *self.parity_size_tags()}
-        if self._parity_code and not self.needs:
-            self.needs = frozenset({self._parity_code.feature})
+        code = None if self.needs else self._parity_code
+        if code:
+            self.needs = frozenset({code.feature})
         self.parity_claim()
 
     def beyond_memory(self, partition):
@@ -192,7 +193,8 @@ class Workload(rfm.RegressionTestPlugin):
     def parity_ask_for_huge_pages(self):
         """Let malloc ask for huge pages where the code gains by them: a kernel grants them under `madvise`, too.
         A site's own GLIBC_TUNABLES stands. glibc before 2.35 does not know the tunable, and goes on without."""
-        if not self._parity_code or not self._parity_code.huge_pages:
+        code = self._parity_code
+        if not code or not code.huge_pages:
             return
         stated = {**self.current_partition.local_env.env_vars, **self.current_environ.env_vars, **self.env_vars}
         if 'GLIBC_TUNABLES' not in stated:

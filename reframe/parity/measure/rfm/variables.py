@@ -49,8 +49,11 @@ def changed(check: Any) -> dict[str, str]:
 
 def display_name(check: Any) -> str:
     """ReFrame's name of ``check``, which has what -P made a parameter of, with what -S changed at its end."""
+    changes = changed(check)
+    if not changes:
+        return check.display_name
     swept = _swept(type(check))
-    lacking = {name: value for name, value in changed(check).items() if name not in swept}
+    lacking = {name: value for name, value in changes.items() if name not in swept}
     return check.display_name + suffix(lacking)
 
 
