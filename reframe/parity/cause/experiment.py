@@ -190,7 +190,9 @@ def decided(experiment: Trial, measured: TrialResult, cell: Measure) -> Decision
 
 
 def _decision(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> Decision:
-    turns = [Turn(slow, tonight, logs[at]) for at, (slow, tonight) in enumerate(experiment.turns(rounds))]
+    turns = []
+    for number, (slow, tonight) in enumerate(experiment.turns(rounds)):
+        turns.append(Turn(node=slow, software=tonight, log=logs[number]))
     either = not experiment.now.identity        # of two environments, none is the one that slowed down
     return factorial.decide(turns, experiment.loss, either)
 
@@ -289,8 +291,11 @@ def _last_session() -> int:
 
 def _demand_software(runs: Sequence[Run], side: TurnSoftware, where: str) -> None:
     """Raise InfrastructureError where the nodes ran other software than the turn's."""
-    other = {run.software for run in runs if not run.status} - {side.identity}
-    if side.identity and other:
+    if not side.identity:
+        return
+    identities = {run.software for run in runs if not run.status}
+    other = identities - {side.identity}
+    if other:
         raise InfrastructureError(f'{where}: the nodes ran other software ({", ".join(other)}) than that of '
                                   f'the night ({side.identity}): it cannot be measured again; put '
                                   'that software back on the nodes')

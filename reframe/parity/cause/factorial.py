@@ -135,8 +135,10 @@ class _Fit:
         """Return the effect of a combination of the first columns."""
         along = np.zeros(len(self._values))
         along[:len(weights)] = weights
-        half = _student(self._freedom) * self.noise * math.sqrt(along @ self._inverse @ along)
-        return _judged(-float(along @ self._values), max(half, _FLOOR), self._slowdown, self._either)
+        slower = -float(along @ self._values)
+        standard_error = self.noise * math.sqrt(along @ self._inverse @ along)
+        half = max(_student(self._freedom) * standard_error, _FLOOR)
+        return _judged(slower, half, self._slowdown, self._either)
 
     def is_joint(self) -> bool:
         """Return whether the slowdown needs both faults: neither shows without the other one's."""

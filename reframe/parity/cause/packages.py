@@ -94,9 +94,12 @@ def _builds(experiment: Trial) -> tuple[Path, Path]:
 
 
 def _announce(half: Sequence[Swap], number: int, most: int, seconds: float) -> None:
-    texts = '; '.join(change.text for change in half)
-    left = f'; about {duration((most - number + 1) * seconds)} left at most' if seconds > 1 else ''
-    console.say(f'parity: build {number} of at most {most}: with {texts}; the rest as before{left}')
+    swaps = '; '.join(swap.text for swap in half)
+    left = ''
+    if seconds > 1:
+        builds_left = most - number + 1
+        left = f'; about {duration(builds_left * seconds)} left at most'
+    console.say(f'parity: build {number} of at most {most}: with {swaps}; the rest as before{left}')
 
 
 def _slower(experiment: Trial, view) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,17 +55,27 @@ def page(source: Source, life: Life, a_month: float, accept_after: int) -> str:
     missed = {drop.series: drop.loss for drop in reversed(life.missed)}
 
     def rank(series: Series) -> tuple[float, float, str]:
-        return -losses.get(series.name, 0.0), -missed.get(series.name, 0.0), series.name
+        loss = losses.get(series.name, 0.0)
+        missed_loss = missed.get(series.name, 0.0)
+        return -loss, -missed_loss, series.name
 
-    order = sorted(life.series, key=rank)
-    slowed = [series for series in order if series.name in losses]
+    worst_first = sorted(life.series, key=rank)
+    slowed = [series for series in worst_first if series.name in losses]
     rows = [(series.name, _bars(series, times)) for series in slowed[:ROWS]]
-    drawn = [_drawn(series, times) for series in order[:CURVES] if series.nights > 1]
-    incidents = sorted(life.incidents, key=lambda group: -group.slowdowns[0].loss)
-    answer = list(words.answer(source, life, a_month, accept_after))
+    drawings = [_drawn(series, times) for series in worst_first[:CURVES] if series.nights > 1]
+    incidents = sorted(life.incidents, key=lambda incident: -incident.slowdowns[0].loss)
+    answer = words.answer(source, life, a_month, accept_after)
     return template('replay.html.j2', _HERE, words=words).render(
-        title=source.name, answer=answer, life=life, curves=drawn, rows=rows, told=len(slowed),
-        width=len(times), incidents=incidents, first=FIRST, listed=LISTED)
+        title=source.name,
+        answer=list(answer),
+        life=life,
+        curves=drawings,
+        rows=rows,
+        told=len(slowed),
+        width=len(times),
+        incidents=incidents,
+        first=FIRST,
+        listed=LISTED)
 
 
 def _losses(life: Life) -> dict[str, float]:
@@ -105,7 +116,8 @@ class Level(NamedTuple):
 def _levels(series: Series) -> list[Level]:
     """Return the stretches of a series, each with the median of its nights and their band."""
     levels = []
-    for begin, end in zip([0, *series.cuts], [*series.cuts, len(series.values)], strict=True):
+    edges = [0, *series.cuts, len(series.values)]
+    for begin, end in pairwise(edges):
         logarithms = np.log(series.values[begin:end])
         spread = _WIDE * max(hindsight.robust_sd(logarithms), hindsight.FLOOR)
         median = float(np.median(logarithms))
@@ -121,13 +133,22 @@ def _drawn(series: Series, times: np.ndarray) -> SeriesDrawing:
     lengths = [level.end - level.begin for level in levels]
     low = np.repeat([level.low for level in levels], lengths)
     high = np.repeat([level.high for level in levels], lengths)
-    shown = np.concatenate((low, high, series.values[series.slow]))
-    values = np.clip(series.values, shown.min() / _ROOM, shown.max() * _ROOM)
+    wanted = np.concatenate((low, high, series.values[series.slow]))
+    lower_edge = wanted.min() / _ROOM
+    upper_edge = wanted.max() * _ROOM
+    values = np.clip(series.values, lower_edge, upper_edge)
     curve = curves.history(nights.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
     steps = []
     for level in levels:
+        first = nights[level.begin]
         last = nights[min(level.end, len(nights) - 1)]
-        steps.append(f'M{nights[level.begin]} {curve.y(level.middle)}H{last}')
+        steps.append(f'M{first} {curve.y(level.middle)}H{last}')
     notices = [f'M{nights[place]} {curve.y(values[place])}h0' for place in series.places]
-    return SeriesDrawing(series.name, words.about(series), curve, ''.join(steps), ''.join(notices),
-                         figures.number(curve.scale.low), figures.number(curve.scale.high))
+    return SeriesDrawing(
+        name=series.name,
+        about=words.about(series),
+        curve=curve,
+        levels=''.join(steps),
+        notices=''.join(notices),
+        low=figures.number(curve.scale.low),
+        high=figures.number(curve.scale.high))
