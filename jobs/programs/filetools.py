@@ -260,12 +260,13 @@ class Team:
         except Trouble as error:
             trouble = error.args
         except (OSError, MemoryError) as error:
-            trouble = 1, plain(f'rank {self.rank} on {platform.node()}: {str(error) or type(error).__name__}')
-        ends = self.gather((answer, trouble))
-        for _, trouble in ends:
-            if trouble:
-                raise Trouble(*trouble)
-        return [answer for answer, _ in ends]
+            why = str(error) or type(error).__name__
+            trouble = 1, plain(f'rank {self.rank} on {platform.node()}: {why}')
+        of_ranks = self.gather((answer, trouble))
+        for _, trouble_of_rank in of_ranks:
+            if trouble_of_rank:
+                raise Trouble(*trouble_of_rank)
+        return [answer_of_rank for answer_of_rank, _ in of_ranks]
 
     def leave(self, status):
         """End out of step with the other ranks: tell them, and give them time to clean up."""

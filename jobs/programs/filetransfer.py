@@ -179,7 +179,9 @@ class Job:
                 talk.say(**mine)
                 talk.hear()
         except (Trouble, OSError) as error:
-            status, why = error.args if isinstance(error, Trouble) else (1, str(error))
+            status, why = 1, str(error)
+            if isinstance(error, Trouble):
+                status, why = error.args
             with contextlib.suppress(OSError):
                 talk.say(trouble=why)
             raise Trouble(status, f'{self.node}: {why}') from None

@@ -220,16 +220,18 @@ class Nvml:
     def state(self, card):
         """Return the model State of a device."""
         _, _, pending, failed = self.ask(card, 'nvmlDeviceGetRemappedRows', count=4)
+        uncorrected = self.ask(card, 'nvmlDeviceGetTotalEccErrors', UNCORRECTED, VOLATILE, kind=c_ulonglong)
         fields = self.fields(card, [ENERGY, RECOVERY, *self.counters.values()])
-        slowed = {why: fields[field] for why, field in self.counters.items()}
-        ecc = self.ask(card, 'nvmlDeviceGetTotalEccErrors', UNCORRECTED, VOLATILE, kind=c_ulonglong)
+        slowed = dict(SLOWED)
+        for why, field in self.counters.items():
+            slowed[why] = fields[field]
         return {
-            'uncorrected': ecc,
-            'rows_pending': None if pending is None else bool(pending),
-            'rows_failed': None if failed is None else bool(failed),
+            'uncorrected': uncorrected,
+            'rows_pending': yes_or_no(pending),
+            'rows_failed': yes_or_no(failed),
             'recovery': action(fields[RECOVERY]),
             'energy_mj': fields[ENERGY],
-            'slowed_ns': dict(SLOWED, **slowed),
+            'slowed_ns': slowed,
             'nvlink_errors': self.nvlink_errors(card),
             'processes': self.processes(card)}
 
@@ -255,15 +257,30 @@ class Nvml:
         """Return a sample of a device under load."""
         utilization = (c_uint * 2)()            # nvmlUtilization_t: kernels, memory
         busy_is_told = self.answers(card, 'nvmlDeviceGetUtilizationRates', byref(utilization))
+        clock = self.ask(card, 'nvmlDeviceGetClockInfo', SM)
+        temperature = self.ask(card, 'nvmlDeviceGetTemperature', 0)
+        milliwatts = self.ask(card, 'nvmlDeviceGetPowerUsage')
+        pcie_gen = self.ask(card, 'nvmlDeviceGetCurrPcieLinkGeneration')
+        pcie_width = self.ask(card, 'nvmlDeviceGetCurrPcieLinkWidth')
+        return {
+            'busy': utilization[0] if busy_is_told else None,
+            'clock_mhz': clock,
+            'temperature_c': temperature,
+            'power_w': watts(milliwatts),
+            'clocks_set': self.clocks_set(card),
+            'pcie_gen': pcie_gen,
+            'pcie_width': pcie_width}
+
+    def clocks_set(self, card):
+        """Return True where a person has set the clocks of a device; None if not told."""
         reasons = c_ulonglong()
-        reasons_are_told = self.answers(card, 'nvmlDeviceGetCurrentClocksEventReasons', byref(reasons))
-        return {'busy': utilization[0] if busy_is_told else None,
-                'clock_mhz': self.ask(card, 'nvmlDeviceGetClockInfo', SM),
-                'temperature_c': self.ask(card, 'nvmlDeviceGetTemperature', 0),
-                'power_w': watts(self.ask(card, 'nvmlDeviceGetPowerUsage')),
-                'clocks_set': bool(reasons.value & CLOCKS_SET) if reasons_are_told else None,
-                'pcie_gen': self.ask(card, 'nvmlDeviceGetCurrPcieLinkGeneration'),
-                'pcie_width': self.ask(card, 'nvmlDeviceGetCurrPcieLinkWidth')}
+        is_told = self.answers(card, 'nvmlDeviceGetCurrentClocksEventReasons', byref(reasons))
+        return bool(reasons.value & CLOCKS_SET) if is_told else None
+
+
+def yes_or_no(number):
+    """Return whether a number is not 0; None where it is not told."""
+    return None if number is None else bool(number)
 
 
 def watts(milliwatts):
@@ -536,14 +553,24 @@ def extremes(samples):
     busy = [sample for sample in samples if (sample['busy'] or 0) >= BUSY]
     clocks = told_values(busy, 'clock_mhz')
     settings = told_values(busy, 'clocks_set')
-    half = len(clocks) // 2
-    median = (clocks[half] + clocks[-half - 1]) / 2 if clocks else None
-    return {'samples': len(busy), 'clock_mhz': median,
-            'lowest_clock_mhz': clocks[0] if clocks else None,
-            'temperature_c': largest(samples, 'temperature_c'),
-            'power_w': largest(samples, 'power_w'),
-            'clocks_set': settings[len(settings) // 2] if settings else None,
-            'pcie_gen': largest(busy, 'pcie_gen'), 'pcie_width': largest(busy, 'pcie_width')}
+    usual_setting = settings[len(settings) // 2] if settings else None
+    return {
+        'samples': len(busy),
+        'clock_mhz': median(clocks),
+        'lowest_clock_mhz': min(clocks, default=None),
+        'temperature_c': largest(samples, 'temperature_c'),
+        'power_w': largest(samples, 'power_w'),
+        'clocks_set': usual_setting,
+        'pcie_gen': largest(busy, 'pcie_gen'),
+        'pcie_width': largest(busy, 'pcie_width')}
+
+
+def median(ordered):
+    """Return the median of sorted numbers; None without any."""
+    if not ordered:
+        return None
+    half = len(ordered) // 2
+    return (ordered[half] + ordered[-half - 1]) / 2
 
 
 def told_values(samples, name):
