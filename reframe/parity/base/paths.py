@@ -142,9 +142,11 @@ def of_study(name: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def of_results(folder: Path) -> Iterator[None]:
     """Read this results folder, and the site that it lies in, if it does."""
-    variables = {'PARITY_RESULTS': str(folder.absolute())}
-    if (folder.absolute().parent / 'systems').is_dir():
-        variables['PARITY_SITE'] = str(folder.absolute().parent)
+    results = folder.absolute()
+    variables = {'PARITY_RESULTS': str(results)}
+    site = results.parent
+    if (site / 'systems').is_dir():
+        variables['PARITY_SITE'] = str(site)
     with _with_variables(variables):
         yield
 
@@ -174,8 +176,11 @@ def version() -> str:
     commit = _git('log', '-1', '--format=%h', '--abbrev=10', '--', *_OURS).decode().strip()
     if not commit:
         return __version__
-    changed = _git('diff', 'HEAD', '--', *_OURS)
-    return f'{__version__} {commit}' + (f' + {hashlib.sha256(changed).hexdigest()[:8]}' if changed else '')
+    changes = _git('diff', 'HEAD', '--', *_OURS)
+    if not changes:
+        return f'{__version__} {commit}'
+    digest = hashlib.sha256(changes).hexdigest()[:8]
+    return f'{__version__} {commit} + {digest}'
 
 
 def _git(*arguments: str) -> bytes:

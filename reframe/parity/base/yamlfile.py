@@ -71,10 +71,9 @@ def guard(path: Path, text: str) -> None:
     if len(text) > LARGEST:
         raise UsageError(f'{path}: {len(text)} characters: must have at most {LARGEST}')
     for loader in (_Quick, _Plain):
-        try:
-            return _measure(path, yaml.parse(text, Loader=loader))
-        except (yaml.YAMLError, UnicodeError):      # no YAML: whoever loads it says so
-            continue
+        with contextlib.suppress(yaml.YAMLError, UnicodeError):     # no YAML: whoever loads it says so
+            _measure(path, yaml.parse(text, Loader=loader))
+            return
 
 
 def _measure(path: Path, events: Iterable[yaml.Event]) -> None:

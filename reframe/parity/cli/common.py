@@ -80,12 +80,13 @@ def system_or_newest(name: str) -> System:
     from parity.base import paths
     from parity.judge.store import database
     from parity.site import systems
-    if not name:
-        newest = database.brief(database.last()) if database.last() else None
-        if newest is None:
-            raise NothingMeasured(f'{paths.database()}: no session is stored; name a system: --system NAME')
-        name = newest.system
-    return systems.read(name)
+    if name:
+        return systems.read(name)
+    last = database.last()
+    newest = database.brief(last) if last else None
+    if newest is None:
+        raise NothingMeasured(f'{paths.database()}: no session is stored; name a system: --system NAME')
+    return systems.read(newest.system)
 
 
 def read_input(file: str) -> bytes:

@@ -23,22 +23,28 @@ def run(keep_days: int = KEEP_DAYS, sessions_days: int = SESSIONS, dry_run: bool
     from parity.base.files import Lock, lock_of
     from parity.measure.session import recovery, retain
     from parity.site import systems
-    now, what = time.time(), 'parity prune'
+    now = time.time()
+    what = 'parity prune'
+    locks = [Lock(paths.results() / '.nightly.lock', what)]
+    locks += [lock_of(name, what) for name in systems.names()]
+    pruned = None
     with ExitStack() as held:
-        for lock in (Lock(paths.results() / '.nightly.lock', what),
-                     *(lock_of(name, what) for name in systems.names())):
+        for lock in locks:
             lock.acquire()
             held.callback(lock.release)
         done = retain.prune_files(now - keep_days * _DAY, dry_run, recovery.recover_all)
-        pruned = retain.prune(now - sessions_days * _DAY, dry_run) if sessions_days else retain.Pruned(0)
+        if sessions_days:
+            pruned = retain.prune(now - sessions_days * _DAY, dry_run)
     verb = 'would be removed' if dry_run else 'removed'
-    print(f'parity: {verb}, older than {counted(keep_days, "day")}: {counted(done.folders, "folder")} of '
-          f'cases, {counted(done.reports, "run report")}, {counted(done.lines, "line")} of perflogs '
-          f'({done.size / 1e6:.1f} MB)')
-    if sessions_days:
-        print(f'parity: {verb}, older than {counted(sessions_days, "day")}: {counted(pruned.gone, "session")}')
-        if pruned.of_contracts:
-            print(f'parity: {counted(pruned.of_contracts, "older session")} of contracts stay: '
-                  'systems/*/contract.yaml is judged by them (parity contract status)')
-    else:
+    folders = counted(done.folders, 'folder')
+    reports = counted(done.reports, 'run report')
+    lines = counted(done.lines, 'line')
+    print(f'parity: {verb}, older than {counted(keep_days, "day")}: {folders} of cases, {reports}, {lines} of '
+          f'perflogs ({done.size / 1e6:.1f} MB)')
+    if pruned is None:
         print('parity: all sessions are kept: they are the history (--sessions-days)')
+        return
+    print(f'parity: {verb}, older than {counted(sessions_days, "day")}: {counted(pruned.gone, "session")}')
+    if pruned.of_contracts:
+        print(f'parity: {counted(pruned.of_contracts, "older session")} of contracts stay: '
+              'systems/*/contract.yaml is judged by them (parity contract status)')
