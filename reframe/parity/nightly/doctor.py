@@ -254,11 +254,12 @@ def _of_build(system: System, entry: SpackEnvironment, built: manifest.Manifest,
 
 def _variables(system: System, environ: programs.Environ) -> dict[str, str]:
     """Return the variables of this process with the modules of an environment loaded, where they load."""
+    here = dict(os.environ)
     modules = next((entry.modules for entry in system.environments if entry.name == environ.name), [])
-    loaded = None
-    if modules:
-        loaded = discover.load_modules(modules, os.environ, system.module_commands)[0]
-    return loaded or dict(os.environ)
+    if not modules:
+        return here
+    loaded = discover.load_modules(modules, here, system.module_commands)
+    return loaded.env or here
 
 
 def _mpis(system: System, here: discover.Software) -> Iterator[Diagnosis]:

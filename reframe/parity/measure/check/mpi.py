@@ -118,7 +118,9 @@ class Mpi(Workload):
         if cores < 2 or wanted < 2:
             self.skip_case('one rank: nobody to send to', Kind.RANKS)
         surplus = wanted % (nodes * even)
-        self.place_ranks(wanted - surplus or wanted, nodes)
+        if wanted > surplus:
+            wanted -= surplus
+        self.place_ranks(wanted, nodes)
 
     def place_ranks(self, ranks=None, nodes=None):
         """Ask for ``ranks`` of one thread each, evenly on ``nodes``; by default for all cores."""

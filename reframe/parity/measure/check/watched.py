@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parity.site import systems
 
@@ -24,12 +24,23 @@ UNSURE_SECONDS = 0.05
 #: Smaller shares of a CPU are not reported.
 UNIT = 0.005
 
-#: The node's clocks that the job's own is held against: what each is, the share and the seconds by which both may
-#: differ. The hardware clock counts whole seconds.
-_CLOCKS = {'uptime': ("the kernel's uptime", 0.01, 0.1), 'raw': ('the clock that no time server slows', 0.01, 0.1),
-           'rtc': ('the hardware clock', 0.02, 3.0)}
-#: A clock that runs at another rate than these was set meanwhile.
-_RATES = 0.1, 10.0
+
+class NodeClock(NamedTuple):
+    """A clock of the node. The job's own may differ from it by a share and by seconds."""
+
+    words: str
+    share: float
+    seconds: float
+
+
+#: The node's clocks that the job's own is held against. The hardware clock counts whole seconds.
+_CLOCKS = {
+    'uptime': NodeClock("the kernel's uptime", share=0.01, seconds=0.1),
+    'raw': NodeClock('the clock that no time server slows', share=0.01, seconds=0.1),
+    'rtc': NodeClock('the hardware clock', share=0.02, seconds=3.0),
+}
+#: A clock that seems to run slower or faster was set meanwhile.
+_SLOWEST, _FASTEST = 0.1, 10.0
 #: A time that a program printed may be longer than its job by a share and by seconds: it was rounded.
 _LONGER, _ROUNDED = 0.01, 0.1
 
@@ -59,13 +70,16 @@ def false_clock(seen: dict[str, Any]) -> str:
 
     Figures that come from such a clock are no figures."""
     seconds = seen.get('seconds') or 0.0
-    for name, (what, share, unsure) in _CLOCKS.items():
-        elapsed = (seen.get('clocks') or {}).get(name, seconds)
-        if abs(seconds - elapsed) <= share * max(seconds, elapsed) + unsure:
+    clocks = seen.get('clocks') or {}
+    for name, clock in _CLOCKS.items():
+        elapsed = clocks.get(name, seconds)
+        tolerance = clock.share * max(seconds, elapsed) + clock.seconds
+        if abs(seconds - elapsed) <= tolerance:
             continue
         rate = seconds / elapsed if elapsed > 0 else 0.0
-        if _RATES[0] < rate < _RATES[1]:
-            return f'the clock of the job counted {seconds:.1f} s, {what} {elapsed:.1f} s'
+        was_set = not _SLOWEST < rate < _FASTEST
+        if not was_set:
+            return f'the clock of the job counted {seconds:.1f} s, {clock.words} {elapsed:.1f} s'
     return ''
 
 

@@ -252,11 +252,10 @@ def reading(root: Path | str = '/') -> dict[str, Any]:
     """Return cheap facts; an unreadable value is None. ``steal_jiffies`` is time a hypervisor gave to others
     (proc(5), /proc/stat, 8th column); ``clock_mhz_*`` is the clock now, not the highest."""
     tree = Tree(root)
-    stat = re.match(r'cpu +(\d+(?: \d+){7})', tree.text('proc/stat') or '', re.ASCII)
-    jiffies = [int(word) for word in stat[1].split()] if stat else []
     load = re.match(r'\d+\.\d+', tree.text('proc/loadavg') or '')
-    clock_lines = re.findall(r'^cpu MHz\s*: (\d+\.\d+)$', tree.text('proc/cpuinfo') or '', re.MULTILINE)
-    clocks = [float(clock) for clock in clock_lines]
+    jiffies = _jiffies(tree)
+    clocks = _clocks_mhz(tree)
+    available = memory(tree)['memory_available_bytes']
     return {
         'time_s': time.time(),
         'load_1min': float(load[0]) if load else None,
@@ -264,8 +263,20 @@ def reading(root: Path | str = '/') -> dict[str, Any]:
         'total_jiffies': sum(jiffies) if jiffies else None,
         'clock_mhz_min': min(clocks, default=None),
         'clock_mhz_max': max(clocks, default=None),
-        'memory_available_bytes': memory(tree)['memory_available_bytes'],
+        'memory_available_bytes': available,
     }
+
+
+def _jiffies(tree: Tree) -> list[int]:
+    """Return the first eight times of all CPUs together (proc(5), /proc/stat); [] where they cannot be read."""
+    times = re.match(r'cpu +(\d+(?: \d+){7})', tree.text('proc/stat') or '', re.ASCII)
+    return [int(word) for word in times[1].split()] if times else []
+
+
+def _clocks_mhz(tree: Tree) -> list[float]:
+    """Return the clock of each CPU at this moment, where the kernel tells it."""
+    text = tree.text('proc/cpuinfo') or ''
+    return [float(mhz) for mhz in re.findall(r'^cpu MHz\s*: (\d+\.\d+)$', text, re.MULTILINE)]
 
 
 #: v1 writes 'no limit' as the largest multiple of the page size: anything above 2^60 bytes is none.

@@ -29,29 +29,40 @@ def gate(name: str, system: System, reservation: str = '') -> int:
     ``reservation``: of Slurm, in which its jobs run.
 
     Raises UsageError for an unknown node, InfrastructureError where another run measures."""
-    known = of_scheduler.of_system(system)
-    node, = listing.of_system(system, known, name)
-    why = known.unknown or _refusal(node, system, reservation)
+    scheduled = of_scheduler.of_system(system)
+    node, = listing.of_system(system, scheduled, name)
+    why = scheduled.unknown or _refusal(node, system, reservation)
     if why:
         return _not_measurable(name, why)
-    nights = [night for night in database.sessions(system.name) if night.selection and not night.rerun_of]
-    if not nights:
+    night = _newest_night(system)
+    if night is None:
         console.say(f'{name}: no night of {system.name} is stored, so that it has no peers; '
                     f'run ci/nightly --system {system.name}')
         return MISSING
     began = time.time()
-    measured = _measured(node, system, nights[-1], reservation)
-    newest = next(iter(listing.sessions(node, system.name, 1)), node)
+    measured = _measured(node, system, night, reservation)
+    took = time.time() - began
     runs = measured.runs.get(node.name, [])
-    if measured.stopped or newest.session not in measured.sessions:
+    beside_peers = next(iter(listing.sessions(node, system.name, 1)), node)
+    is_of_gate = beside_peers.session in measured.sessions
+    if measured.stopped or not is_of_gate:
         no_case = f'no case ran on it undisturbed; see {paths.results()}/reframe.log'
         return _not_measurable(name, measured.stopped or measure.faults(runs) or no_case)
     print()
-    console.lines(words.part_lines(newest))
-    code, word = _judged(newest, runs)
-    console.say(f'{name}: {word} (measured in {duration(time.time() - began)}; of 100 gates of sound nodes '
+    console.lines(words.part_lines(beside_peers))
+    code, text = _judged(beside_peers, runs)
+    console.say(f'{name}: {text} (measured in {duration(took)}; of 100 gates of sound nodes '
                 'at most one says slower)')
     return code
+
+
+def _newest_night(system: System) -> Session | None:
+    """Return the newest night of a system that measured a selection; None where none is stored."""
+    newest = None
+    for session in database.sessions(system.name):
+        if session.selection and not session.rerun_of:
+            newest = session
+    return newest
 
 
 def _measured(node: ListedNode, system: System, night: Session, reservation: str) -> measure.Measured:

@@ -326,10 +326,17 @@ def _check(check) -> dict[str, Any]:
     parameters = {}
     for name, parameter in type(check).raw_params.items():
         parameters[name] = [str(value) for value in parameter.values]
-    return {'check': type(check).__name__, 'file': _file(check), 'needs': sorted(answers.needs),
-            'parameters': parameters, 'metrics': [],
-            'variants': {name: list(values) for name, values in answers.variants.items()},
-            'sizes': [] if answers is check else [answers.size]}
+    variants = {name: list(values) for name, values in answers.variants.items()}
+    is_foreign = answers is not check
+    return {
+        'check': type(check).__name__,
+        'file': _file(check),
+        'needs': sorted(answers.needs),
+        'parameters': parameters,
+        'metrics': [],
+        'variants': variants,
+        'sizes': [answers.size] if is_foreign else [],
+    }
 
 
 def _file(check) -> str:

@@ -259,17 +259,18 @@ def end_preempted_jobs() -> None:
     `_cancel_if_pending_too_long`; end `wait` some seconds after `cancel`."""
     completed, pending = slurm.slurm_state_completed, slurm.slurm_state_pending
 
-    def others(state) -> str:
+    def without_ends(state) -> str:
         words = (state or '').split(',')
         return ','.join(word for word in words if word not in ('PREEMPTED', 'REVOKED'))
 
     def is_completed(state) -> bool:
         if not state:
             return False
-        return not others(state) or completed(others(state))
+        remaining = without_ends(state)
+        return not remaining or completed(remaining)
 
     slurm.slurm_state_completed = is_completed
-    slurm.slurm_state_pending = lambda state: pending(others(state))
+    slurm.slurm_state_pending = lambda state: pending(without_ends(state))
 
 
 def leave_full_queues() -> None:

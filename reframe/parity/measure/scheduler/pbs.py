@@ -281,14 +281,17 @@ def hosts(text: str) -> list[PbsNode]:
 def _host(vnode: str, facts: dict[str, str]) -> PbsNode:
     prefix = 'resources_available.'
     resources = {name.removeprefix(prefix): value for name, value in facts.items() if name.startswith(prefix)}
-    states = facts['state'].replace(' ', '')
+    name = resources.get('host', vnode)
+    states = facts['state'].replace(' ', '').split(',')
+    queue = facts.get('queue', '')
+    comment = facts.get('comment', '')
     reserved = re.findall(r'(\w+)\.', facts.get('resv', ''))
     return PbsNode(
-        name=resources.get('host', vnode),
-        states=frozenset(states.split(',')),
-        queue=facts.get('queue', ''),
+        name=name,
+        states=frozenset(states),
+        queue=queue,
         resources=resources,
-        comment=facts.get('comment', ''),
+        comment=comment,
         reserved=tuple(reserved))
 
 

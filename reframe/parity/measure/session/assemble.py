@@ -212,21 +212,25 @@ def _environment(system: System, environ) -> dict:
     same_name = [entry for entry in system.environments if entry.name == environ.name]
     stated = same_name[0] if same_name else StatedEnvironment(name=environ.name)
     features = list(dict.fromkeys([*environ.features, *stated.features]))
+    identities = {feature: environ.identity_of(feature) for feature in features}
     extras = {
         **stated.extras,
         'provider': environ.provider,
         'software': environ.software,
-        'identities': {feature: environ.identity_of(feature) for feature in features},
+        'identities': identities,
     }
     target = _target(system, environ)
     if target:
         extras['target'] = target
+    modules = [shlex.quote(name) for name in environ.modules]
+    env_vars = [*environ.env_vars.items(), *stated.env_vars]
+    as_stated = stated.model_dump(include=_AS_STATED, exclude_defaults=True)
     return {
-        **stated.model_dump(include=_AS_STATED, exclude_defaults=True),
+        **as_stated,
         'name': environ.name,
         'features': features,
-        'modules': [shlex.quote(name) for name in environ.modules],
-        'env_vars': [list(pair) for pair in (*environ.env_vars.items(), *stated.env_vars)],
+        'modules': modules,
+        'env_vars': [list(pair) for pair in env_vars],
         'extras': extras,
         'target_systems': [system.name],
     }

@@ -111,8 +111,10 @@ class Progress:
     def _begin(self, name: str, digest: str, place: str) -> None:
         name = re.sub(r' %\.repeat_no=\d+', '', name)
         folder = re.sub(r'[:+]', '/', place)
-        patterns = f'{folder}/*{digest}*', f'{folder}/{name.split()[0]}'    # without parameters: no digest
-        self._open[f'{digest} {place}'] = _Case(name, patterns, self.usual.get(f'{name} @{place}'))
+        check = name.split()[0]
+        patterns = f'{folder}/*{digest}*', f'{folder}/{check}'      # a check without parameters has no digest
+        usual = self.usual.get(f'{name} @{place}')
+        self._open[f'{digest} {place}'] = _Case(name, patterns, usual)
 
     def _polled(self) -> list[_Case]:
         """Return the cases that wait or run, the oldest first, after a look at their stage directories."""

@@ -115,12 +115,14 @@ def inputs(folder: Path) -> str:
 
 
 def _inputs(text: str) -> str:
+    """Return a hash over an environment's text, the recipes, and the configuration scopes that it includes."""
     recipes = sorted((paths.root() / 'spack_repo').rglob('*'))
-    read = [file for file in recipes if file.suffix in ('.py', '.yaml')]
+    sources = [file for file in recipes if file.suffix in ('.py', '.yaml')]
     stated, _ = yamlfile.parse(Path('spack.yaml'), text)
-    for folder in reversed(stated['spack']['include']):
-        read += sorted(Path(folder).glob('*.yaml'))
-    return _hash(read, text)
+    scopes = stated['spack']['include']
+    for folder in reversed(scopes):
+        sources += sorted(Path(folder).glob('*.yaml'))
+    return _hash(sources, text)
 
 
 def stamp(folder: Path) -> str:

@@ -408,8 +408,9 @@ def unpacked(home: Path) -> Spack | None:
     if not (home / 'bundle.json').exists():
         return None
     # Spack reads its own configuration only
-    environ = {name: value for name, value in os.environ.items()
-               if name not in ('SPACK_ROOT', 'SPACK_ENV', 'SPACK_DISABLE_LOCAL_CONFIG')}
+    environ = dict(os.environ)
+    for name in ('SPACK_ROOT', 'SPACK_ENV', 'SPACK_DISABLE_LOCAL_CONFIG'):
+        environ.pop(name, None)
     environ |= {
         'SPACK_PYTHON': sys.executable,
         'SPACK_COLOR': 'never',
@@ -417,18 +418,21 @@ def unpacked(home: Path) -> Spack | None:
         'SPACK_USER_CACHE_PATH': str(home / 'cache'),
         'SPACK_SYSTEM_CONFIG_PATH': str(home / 'none'),
     }
-    return Spack(str(home / 'program' / 'bin' / 'spack'), environ, _read(home).recipes)
+    program = home / 'program' / 'bin' / 'spack'
+    return Spack(str(program), environ, _read(home).recipes)
 
 
 def _configure(home: Path, folder: Path, contents: Bundle) -> None:
     """Write a configuration for this Spack alone: nothing of the user's, and nowhere else to look for sources."""
     recipes = home / 'recipes' / 'spack_repo'
+    repositories = {namespace: str(recipes / namespace) for namespace in contents.recipes}
+    installed = home.parent / 'opt'
     mirror = {'url': (folder / 'sources').as_uri(), 'source': True, 'binary': False}
     sections = {
-        'config': {'install_tree': {'root': str(home.parent / 'opt')}},
+        'config': {'install_tree': {'root': str(installed)}},
         'bootstrap': {'enable': False},
         'concretizer': {'concretization_cache': {'enable': True}},
-        'repos': {namespace: str(recipes / namespace) for namespace in contents.recipes},
+        'repos': repositories,
         # the double colon replaces what Spack would ask otherwise
         'mirrors:': {'sources': mirror},
     }
