@@ -18,7 +18,7 @@ from parity.base import errors, paths
 
 #: The largest ratio of CPU times, with parity to plain ReFrame.
 RATIO = 1.5
-#: The most CPU seconds of a night's first verdict, with an empty cache, and of `parity --help`.
+#: The most CPU seconds of a night's first verdict, with an empty cache, and of a help: of `parity`, of a command.
 VERDICT, HELP = 0.6, 0.25
 PAIRS = 7
 _SYSTEM = """\
@@ -106,6 +106,9 @@ class Bench:
     def help(self) -> float:
         return self._cpu('parity', '-m', 'parity.cli', '--help')
 
+    def help_of_command(self) -> float:
+        return self._cpu('parity', '-m', 'parity.cli', 'verdict', '--help')
+
     def _cpu(self, settings: str, *command: str) -> float:
         """Return the CPU seconds of a command and its children."""
         file = self.plain / 'settings.py' if settings == 'plain' else paths.root() / 'reframe' / 'settings.py'
@@ -119,14 +122,15 @@ def run() -> bool:
     """Print all figures; return True if all reach their targets."""
     with tempfile.TemporaryDirectory(prefix='parity-bench-') as folder:
         bench = Bench(Path(folder))
-        for first in (bench.reframe, bench.parity, bench.verdict, bench.help):
+        for first in (bench.reframe, bench.parity, bench.verdict, bench.help, bench.help_of_command):
             first()     # Python compiles the files that it loads
         pairs = [(bench.parity(), bench.reframe()) for _ in range(PAIRS)]
         ours, alone = (median(side) for side in zip(*pairs, strict=True))
         what = f'reframe -r, one STREAM case, {ours:.2f} s over {alone:.2f} s alone, {PAIRS} pairs'
         return all([at_most(what, median(a / b for a, b in pairs), RATIO, 'x CPU'),
                     at_most('first verdict', _median(bench.verdict), VERDICT, 's CPU'),
-                    at_most('parity --help', _median(bench.help), HELP, 's CPU')])
+                    at_most('parity --help', _median(bench.help), HELP, 's CPU'),
+                    at_most('parity verdict --help', _median(bench.help_of_command), HELP, 's CPU')])
 
 
 def _median(measure: Callable[[], float]) -> float:
