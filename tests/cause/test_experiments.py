@@ -112,6 +112,7 @@ def found(cluster, **given):
     ({'p1': 0.10}, r'the node: p1 is \d+\.\d % \[.*\] slower than p2 with either software'),
     ({'p1': 0.05, 'new': 0.05}, r'both: new is .* slower than old, and p1 is .* slower than p2'),
     ({}, 'neither: it does not show any more'),
+    ({'p1': 0.07, 'p2': 0.07}, 'neither: p1 and p2, .* are alike, and all are .* slower than before'),
     ({'p1': 0.1, 'p2': 0.1, 'new': 0, 'old': 0}, 'neither: p1 and p2, .* are alike, and all are .* slower than before: what they share changed')])
 def test_the_answer_is_measured_and_the_incident_keeps_it(cluster, slow, said):
     cluster.slow = slow

@@ -55,7 +55,7 @@ def record(name: str, **other) -> sent.Sent:
     ('PENDING', 'Resources', '0:0', 'pending', None), ('RUNNING', 'None', '0:0', 'running', None),
     ('COMPLETING', 'None', '0:0', 'running', None), ('COMPLETED', 'None', '0:0', 'ended', 0),
     ('FAILED', 'NonZeroExitCode', '7:0', 'ended', 7), ('FAILED', 'None', '0:11', 'ended', 139),
-    ('FAILED', 'JobLaunchFailure', '0:53', 'ended', 4),
+    ('FAILED', 'JobLaunchFailure', '0:53', 'ended', 4), ('FAILED', 'NonZeroExitCode', '128:0', 'ended', 128),
     # the controller says 139, the accounting before Slurm 25.11 says 11, and no longer says which it was
     ('FAILED', 'NonZeroExitCode', '139:0', 'ended', 11), ('FAILED', 'NonZeroExitCode', '11:0', 'ended', 11),
     # what Slurm ended has one code: while the controller knows it, later, and in Slurm 24.05, whose NODE_FAIL has 1:0

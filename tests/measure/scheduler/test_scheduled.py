@@ -138,6 +138,7 @@ ALL = ('a', set(range(8)))
     (RankLayout(1, 1), (('a', {0, 1}),), 'rank 0 may run on CPUs 0-1: not bound to one core'),
     (RankLayout(1, 1, 'socket'), (('a', {1, 2, 3, 5}),), 'rank 0 may run on CPUs 1-3,5: not bound to one socket'),
     (RankLayout(1, 1, 'socket'), (A0,), 'rank 0 may run on CPUs 0,4 only: not bound to socket'),
+    (RankLayout(1, 1, 'socket'), (('a', {0, 2, 4}),), 'rank 0 may run on CPUs 0,2,4 only: not bound to socket'),
     (RankLayout(1, 1, 'none'), (A0,), 'rank 0 may run on CPUs 0,4 only: not bound to none')])
 def test_elsewhere_than_asked(asked, there, why):
     ran = Ran(tuple(Rank(i, node, frozenset(cpus)) for i, (node, cpus) in enumerate(there)), TOPOLOGY, frozenset(TOPOLOGY))

@@ -57,6 +57,47 @@ def test_a_node_offers_at_least_what_a_job_asks_of_it(wanted, names):
     assert [node.name for node in pbs.left(both, '', wanted)] == names
 
 
+def test_a_job_of_a_queue_with_nodes_of_its_own_runs_on_these_and_any_other_on_none_of_these():
+    free = frozenset({'free'})
+    shared, own, reserved = [pbs.PbsNode(name, free, **more) for name, more in (
+        ('a', {}), ('b', {'queue': 'gpu'}), ('c', {'reserved': ('R7',)}))]
+    every = [shared, own, reserved]
+    assert pbs.left(every, 'gpu', {}) == [own] and pbs.left(every, 'R7', {}) == [reserved]
+    assert pbs.left(every, 'workq', {}) == [shared, reserved]
+
+
+@pytest.mark.parametrize('status, code', [('0', 0), ('7', 7), ('256', 256), ('257', 129), ('271', 143), ('-29', 4)])
+def test_a_status_of_pbs_above_256_is_a_signal(status, code):
+    state = pbs.state('1', {'job_state': 'F', 'exec_host': 'a/0', 'Exit_status': status})
+    assert state.exit_code == code
+
+
+@pytest.mark.parametrize('word, never', [('Q', 'Can Never Run: ncpus'), ('R', ''), ('F', '')])
+def test_only_a_job_that_waits_can_never_run(word, never):
+    state = pbs.state('1', {'job_state': word, 'exec_host': 'a/0', 'comment': 'Can Never Run: ncpus'})
+    assert state.never == never
+
+
+def test_a_node_that_boots_takes_jobs_although_it_does_not_respond():
+    assert slurm.takes('CLOUD+POWERING_UP+NOT_RESPONDING') and slurm.takes('idle')
+    assert not slurm.takes('IDLE+NOT_RESPONDING') and not slurm.takes('IDLE+DRAIN')
+
+
+def test_a_job_of_which_some_elements_wait_and_some_have_ended_runs():
+    states = [command.JobState('1', 'pending', 'Q'), command.JobState('2', 'ended', 'F', 0)]
+    assert command.job_phase(states) == ('running', None) and command.job_phase(states[:1]) == ('pending', None)
+    assert command.job_phase([*states[1:], command.JobState('3', 'ended', 'F')]) == ('ended', 4)
+
+
+def test_a_job_waits_since_it_began_to_whatever_for(tmp_path, monkeypatch):
+    job = Made(workdir=str(tmp_path))
+    for now, waits, reason in ((1.0, True, ''), (2.0, True, 'Priority'), (3.0, True, 'Priority'), (4.0, False, '')):
+        monkeypatch.setattr(command.time, 'time', lambda now=now: now)
+        command.note_standing(job, waits, reason)
+        assert command.read_standing(tmp_path) == job.standing
+        assert (job.standing.since, job.standing.reason) == (1.0 if waits else 4.0, reason)
+
+
 def test_the_folder_of_a_job_is_the_one_that_it_was_submitted_from(monkeypatch):
     printed = ('Job Id: 7.srv\n    Variable_List = PBS_O_HOME=/home/me,PBS_O_WORKDIR=/scratch/a b,\n\tPBS_O_HOST=login\n'
                'Job Id: 8.srv\n    Variable_List = PBS_O_HOME=/home/me\n')
