@@ -215,6 +215,9 @@ def test_folders_and_links_of_this_node():
     assert unknown == ['lustre at /lustre/fs2', 'gpfs at /gpfs/my data']
     text, parts = written(thousand(), HERE._replace(filesystems=found, unknown=unknown, link=login.Link(25000, "mlx5_0 port 1: 200 Gb/sec (4X HDR)")))
     assert parts['batch']['extras']['filesystems'] == {'scratch': '/lustre/fs1/users/me'} and 'known on lustre at /lustre/fs2, gpfs' in text
+    at_home, = [{name: folder} for name, folder in found.items() if name == 'home']
+    text, _ = written(thousand(), HERE._replace(filesystems=at_home, unknown=[]))
+    assert 'filesystems: &filesystems {home: /home/me}' in text and 'no folder of yours' not in text
     assert parts['gpu-h100']['extras']['limits']['link_bandwidth'] == {
         'value': 25000, 'unit': 'MB/s', 'certain': False, 'source': 'login node, mlx5_0 port 1: 200 Gb/sec (4X HDR)'}
 
