@@ -35,6 +35,21 @@ def header() -> Path | None:
 needs_nvml_h = pytest.mark.skipif(not (header() and shutil.which('cc')), reason='no nvml.h (the wheel nvidia-nvml-dev of requirements-gpu.lock) or no C compiler here')
 
 
+def test_a_load_has_the_median_clock_of_busy_samples_and_the_heat_of_all():
+    def sample(busy, clock_mhz, **other):
+        rest = {'temperature_c': 50, 'power_w': None, 'clocks_set': False, 'pcie_gen': 4, 'pcie_width': 16}
+        return {'busy': busy, 'clock_mhz': clock_mhz, **rest, **other}
+
+    idle = [sample(gpus.BUSY - 1, 300, temperature_c=80, pcie_gen=5), sample(None, 200, clocks_set=True)]
+    busy = [sample(100, clock) for clock in (1200, 1000, 1500)]
+    load = gpus.extremes([*idle, *busy, sample(gpus.BUSY, 1100)])
+    assert load == {'samples': 4, 'clock_mhz': 1150, 'lowest_clock_mhz': 1000, 'temperature_c': 80, 'power_w': None,
+                    'clocks_set': False, 'pcie_gen': 4, 'pcie_width': 16}
+    assert gpus.extremes(busy)['clock_mhz'] == 1200
+    without = gpus.extremes(idle)
+    assert (without['samples'], without['clock_mhz'], without['lowest_clock_mhz'], without['clocks_set']) == (0, None, None, None)
+
+
 @pytest.fixture(scope='module')
 def double(tmp_path_factory):
     """The folder of a libnvidia-ml.so.1 with four devices, compiled against nvml.h."""
