@@ -95,3 +95,20 @@ def test_a_drop_of_less_than_3_percent_names_no_node_however_close_its_peers_are
     logs[0] += np.log1p(-drop)
     told = peers.relative_speed(logs, 0, 0.01), peers.listed(logs, np.full(logs.shape, 0.001), 0.01 / 40)[0]
     assert [each.slower for each in told] == [slower] * 2 and all(each.clear == pytest.approx(0.03) for each in told)
+
+
+def test_of_many_nodes_one_stands_beside_all_as_beside_the_others(monkeypatch):
+    """1,100 nodes, one 5 % slower. Their own scores move the centre by less than a thousandth of what shows."""
+    random = np.random.default_rng(2026)
+    logs = nights_of(random, 'normal', 0.0, 1100, 3)
+    logs[7] -= 0.05
+    errors = np.full(logs.shape, 0.01)
+    beside_all = peers.listed(logs, errors, 0.01 / 1100)
+    monkeypatch.setattr(peers, '_LARGE', 1100)
+    beside_others = peers.listed(logs, errors, 0.01 / 1100)
+    assert beside_all != beside_others
+    assert [place for place, speed in enumerate(beside_all) if speed.slower] == [7]
+    assert [place for place, speed in enumerate(beside_others) if speed.slower] == [7]
+    for one, other in zip(beside_all, beside_others, strict=True):
+        assert one.peers == other.peers == 1099
+        assert one[:1] + one[2:3] == pytest.approx(other[:1] + other[2:3], abs=1e-4)

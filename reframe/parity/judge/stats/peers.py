@@ -13,6 +13,8 @@ import scipy
 
 #: Fewer peers than these say nothing. From MANY on, centre and scatter are robust, and all nodes share the centre.
 FEWEST, MANY = 3, 12
+#: A node of more than so many is held against all of them, itself too: it moves their median by a thousandth.
+_LARGE = 1000
 #: A drop counts from DROP on. One of DOUBT that is not clear says nothing. Peers never count as closer together
 #: than CLOSEST (of the logarithm).
 DROP, DOUBT, CLOSEST = 0.03, 0.1, 0.005
@@ -104,30 +106,46 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     if is_measured.sum() <= FEWEST:
         return speeds
     scores = _Scores.of(logs, errors)
+    everyone = _Crowd.of(scores, is_measured)
     asked = range(len(logs)) if only is None else only
     for node in asked:
-        if is_measured[node]:
-            speeds[node] = _beside_others(logs, errors, scores, node, chance)
+        if not is_measured[node]:
+            continue
+        others = is_measured.copy()
+        others[node] = False
+        crowd = everyone if is_measured.sum() > _LARGE else _Crowd.of(scores, others)
+        speeds[node] = _beside_others(logs, errors, scores, node, others, crowd, chance)
     return speeds
 
 
-def _beside_others(logs: np.ndarray, errors: np.ndarray, scores: _Scores, node: int, chance: float
-                   ) -> RelativeSpeed:
-    """Return how one node stands by its nights; see `listed`."""
-    known = np.isfinite(logs)
-    others = known.any(axis=1)
-    others[node] = False
-    score_of_others = scores.score[others]
-    centre = float(np.median(score_of_others))
-    in_errors = (score_of_others - centre) / scores.error[others]
-    _, scatter = _scatter(in_errors)
-    error = max(1.0, scatter) * scores.error[node]
+@dataclass(frozen=True)
+class _Crowd:
+    """The scores of nodes: their median, and how much they scatter around it, in their own errors."""
+
+    centre: float
+    scatter: float
+
+    @classmethod
+    def of(cls, scores: _Scores, nodes: np.ndarray) -> _Crowd:
+        score = scores.score[nodes]
+        centre = float(np.median(score))
+        in_errors = (score - centre) / scores.error[nodes]
+        _, scatter = _scatter(in_errors)
+        return cls(centre, scatter)
+
+
+def _beside_others(logs: np.ndarray, errors: np.ndarray, scores: _Scores, node: int, others: np.ndarray,
+                   crowd: _Crowd, chance: float) -> RelativeSpeed:
+    """Return how one node stands by its nights; see `listed`. ``others`` [nodes]: its peers; ``crowd``: theirs."""
+    centre = crowd.centre
+    error = max(1.0, crowd.scatter) * scores.error[node]
     speed = _compared(scores.score[node] - centre, others.sum(), error, chance)
-    own_nights = known[node]
+    own_nights = np.isfinite(logs[node])
     own = logs[node, own_nights]
     if speed.slower:
         of_peers = logs[others] / errors[others]
-        pool = np.sort(of_peers[known[others]])
+        is_known = np.isfinite(logs[others])
+        pool = np.sort(of_peers[is_known])
         by_chance = _agreed(own, errors[node, own_nights], scores.middle[node], pool)
         one_part = slice(node, node + 1)
         is_mended = _mended(logs[one_part] - centre, errors[one_part], np.log([speed.share]))
