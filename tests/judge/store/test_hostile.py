@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from contextlib import closing
 
@@ -95,6 +96,10 @@ def test_a_member_of_the_group_who_swaps_the_temporary_file_for_a_link_reaches_n
 
 
 def test_a_cached_file_that_was_cut_is_made_anew_and_one_is_on_the_disk_before_it_has_its_name(stored, monkeypatch):
+    def forget() -> None:
+        history._loaded.cache_clear()
+        history._scanned.cache_clear()
+
     stored('a', case(100.0))
     whole = history.load('local')
     file = database.file('a', 'parquet')
@@ -102,14 +107,23 @@ def test_a_cached_file_that_was_cut_is_made_anew_and_one_is_on_the_disk_before_i
     flipped = bytes([*content[:200], content[200] ^ 1, *content[201:]])
     for cut in (b'', content[:4], content[:-1], bytes(len(content)), flipped):
         file.write_bytes(cut)
-        history._loaded.cache_clear()
+        forget()
         assert history.load('local').equals(whole) and history._whole(file)
     order, sync, rename = [], os.fsync, os.replace
     monkeypatch.setattr(os, 'fsync', lambda fd: order.append('fsync') or sync(fd))
     monkeypatch.setattr(os, 'replace', lambda *names: order.append('rename') or rename(*names))
     file.unlink()
-    history._loaded.cache_clear()
+    forget()
     assert len(history.load('local')) == 2 and order == ['fsync', 'rename'] * 3
+
+
+def test_a_file_that_another_command_removes_while_it_is_read_is_named(stored):
+    stored('a', case(100.0))
+    parts = history.parts('local')
+    file = database.file('a', 'parquet')
+    file.unlink()
+    with pytest.raises(InfrastructureError, match=f'{re.escape(str(file.parent))}.*run this one again'):
+        parts.gathered(lambda part: part)
 
 
 @pytest.mark.parametrize('clock', ['Infinity', 'NaN', '1e300', '1e18', 'true', '"now"', 'null'])

@@ -11,7 +11,7 @@ import sessions as made
 from nights import cell, facts, figure, frame, rerun
 from parity.base import codes
 from parity.judge.report import answer
-from parity.judge.store import changes
+from parity.judge.store import changes, history
 from parity.judge.verdict import cause, judge
 from parity.judge.verdict.model import Attribution, Where
 
@@ -25,7 +25,8 @@ PHYSICAL = [figure(n, 90.0, 'p1', partition='physical') for n in range(BAD)]
 def told(*rows, own=None, cells=None, sessions=(), known=GOOD) -> Attribution:
     own = own or cell()
     known_nights = [*sessions] or [facts(n) for n in range(BAD + 1)]
-    return cause.of_cells([own], cells or [own], frame(*known, *rows), known_nights, f'night-{BAD}')[0]
+    figures = history.Parts([frame(*known, *rows).lazy()])
+    return cause.of_cells([own], cells or [own], figures, known_nights, f'night-{BAD}')[0]
 
 
 @pytest.mark.parametrize('rows, kind, name, why', [

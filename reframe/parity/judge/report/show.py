@@ -67,9 +67,9 @@ def of_cell(wanted: str, session: str = '') -> CellView:
     """Return everything known of the cell that ``wanted`` names. UsageError where it fits none, or several."""
     verdict, name, cell = find(wanted, session)
     uuid = verdict.session.uuid
-    frame = history.load(cell.system, reruns=True, labelled=True)
+    figures = history.parts(cell.system, reruns=True, labelled=True)
     sessions = database.sessions(cell.system, changes.SESSIONS)
-    attribution, = cause.of_cells([cell], verdict.cells, frame, sessions, uuid)
+    attribution, = cause.of_cells([cell], verdict.cells, figures, sessions, uuid)
     by_number = {incident.number: incident for incident in verdict.incidents}
     incident = by_number.get(cell.incident)
     title = ''
@@ -80,9 +80,9 @@ def of_cell(wanted: str, session: str = '') -> CellView:
         whole = incidents.as_whole(cell.cause, incident)
         cell = cell.model_copy(update={'cause': whole})
     nights, = stored_nights([cell], uuid)
-    reruns = frame.filter(pl.col('rerun_of') == uuid)['session'].unique()
+    reruns = figures.gathered(lambda part: part.filter(rerun_of=uuid).select('session').unique())
     spans = []
-    for run in (uuid, *reruns.to_list()):
+    for run in (uuid, *reruns['session'].unique()):
         stored = database.brief(run)
         spans.append((stored.start, stored.end))
     output, note = _output(cell.outputdir, *spans)
@@ -307,9 +307,10 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[ShownNight]]
         return []
     keys = [_key(cell) for cell in cells]
     schema = dict.fromkeys(history.CELL, history.TEXT)
-    wanted = pl.DataFrame(keys, schema=schema, orient='row')
-    everything = history.load(cells[0].system, reruns=True, labelled=True, disturbed=True)
-    stored = everything.join(wanted, on=history.CELL, how='semi', maintain_order='left')
+    wanted = pl.LazyFrame(keys, schema=schema, orient='row')
+    everything = history.parts(cells[0].system, reruns=True, labelled=True, disturbed=True)
+    stored = everything.gathered(
+        lambda part: part.join(wanted, on=history.CELL, how='semi', maintain_order='left'))
     until: dict[tuple, float] = {}
     tonight = stored.filter(session=session)
     for *cell, start in tonight.select(*history.CELL, 'start').iter_rows():

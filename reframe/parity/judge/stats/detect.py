@@ -12,7 +12,7 @@ import polars as pl
 from parity.base.csvfile import CsvTable
 from parity.base.figures import LARGEST, SMALLEST
 from parity.judge.stats.judgement import Judgement, judged
-from parity.judge.stats.nights import Nights
+from parity.judge.stats.nights import Nights, Texts
 from parity.judge.stats.rule import EVENTS, LOW_NIGHTS, RATE
 
 STATED = f'stated rate: 1 new false alarm in {1 / RATE:.0f} nights of a series'
@@ -51,8 +51,7 @@ class History(NamedTuple):
         """Return the number of the nodes of each night; None where a file has none."""
         if self.nodes is None:
             return None
-        _, number = np.unique(self.nodes, return_inverse=True)
-        return number
+        return Texts.of(pl.Series(self.nodes)).number
 
     @property
     def longest(self) -> int:
@@ -94,13 +93,16 @@ def of_file(raw: bytes, name: str) -> dict[str, SeriesJudgement]:
     Nights that are numbers stay numbers. UsageError names the first wrong line, and its column."""
     history = read(raw, name)
     names_of_nights = [str(label) for label in history.labels]
+    nodes = None
+    if history.nodes is not None:
+        nodes = Texts.of(pl.Series(history.nodes))
     judgements, outcome = judged(
         history.nights,
         history.signs,
         names_of_nights,
         groups=history.groups,
         events=history.events,
-        nodes=history.nodes)
+        nodes=nodes)
     is_slow = np.isin(outcome.state, LOW_NIGHTS)
     start = history.nights.start
     by_series = {}

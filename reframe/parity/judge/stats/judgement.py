@@ -11,7 +11,7 @@ import numpy as np
 
 from parity.judge.stats import bounds, levels, rule
 from parity.judge.stats.bounds import WANTED
-from parity.judge.stats.nights import Nights, medians
+from parity.judge.stats.nights import Nights, Texts, medians
 from parity.judge.stats.rule import Outcome
 
 Word = Literal['ok', 'blind', 'improved', 'regressed', 'insufficient']
@@ -34,8 +34,7 @@ class Followed:
     outcome: Outcome
     signs: Sequence[int]             # of the series: 1 if higher is better, else -1
     labels: Sequence[str]            # of the nights
-    node_names: np.ndarray | None = None
-    node: np.ndarray | None = None   # the number of the node of each night
+    nodes: Texts | None = None       # of the nights
 
 
 @dataclass(frozen=True)
@@ -136,17 +135,15 @@ class Judgement:
 
 
 def judged(nights: Nights, signs: Sequence[int], labels: Sequence[str], rate: float = rule.RATE, *,
-           groups: np.ndarray | None = None, events: np.ndarray | None = None, nodes: Sequence[str] | None = None,
+           groups: np.ndarray | None = None, events: np.ndarray | None = None, nodes: Texts | None = None,
            references: Sequence[Reference | None] | None = None) -> tuple[list[Judgement], Outcome]:
     """Return the judgement of each series on its last night, and the state of all nights.
 
     ``signs`` [series]: 1 if higher is better, else -1; ``labels``, ``events`` and ``nodes`` [nights]; ``groups``
     [series]: like cells have the same number; ``rate``: new false alarms a series and night."""
-    names, number = None, None
-    if nodes is not None:
-        names, number = np.unique(nodes, return_inverse=True)
-    outcome = levels.follow(nights, groups, rate, events, number)
-    followed = Followed(nights, outcome, signs, labels, names, number)
+    node_numbers = None if nodes is None else nodes.number
+    outcome = levels.follow(nights, groups, rate, events, node_numbers)
+    followed = Followed(nights, outcome, signs, labels, nodes)
     usual = _usual(followed)
     accepted = references or [None] * len(signs)
     judgements = []

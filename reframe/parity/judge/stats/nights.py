@@ -18,6 +18,26 @@ _RANGE = np.array([np.nan, np.nan, 1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.8
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Texts of which most are alike. ``names``: each of them once, sorted. ``number``: the place of each text in
+    these."""
+
+    names: np.ndarray
+    number: np.ndarray
+
+    @classmethod
+    def of(cls, texts: pl.Series) -> Texts:
+        """Number texts (numpy's unique is slow on these)."""
+        names = texts.unique().cast(pl.String).sort()
+        numbers = texts.cast(pl.Enum(names)).to_physical()
+        return cls(names.to_numpy(), numbers.to_numpy())
+
+    def all(self) -> np.ndarray:
+        """Return all texts; alike ones are one object."""
+        return self.names[self.number]
+
+
+@dataclass(frozen=True)
 class Nights:
     """Nights of many series, one series after the other, oldest first. Series k has the nights ``start[k]`` to
     ``start[k + 1]``; values are logarithms, turned so that higher is better."""

@@ -9,20 +9,22 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
 from parity.base import files, times
+from parity.base.errors import InfrastructureError
 from parity.base.reasons import Kind
 from parity.judge.store import database
 from parity.judge.store.plan_file import CELL, PLANNED, cell_id
 from parity.judge.store.record import Figure, Run, Session
 from parity.site.plan import not_offered
 
-__all__ = ['CELL', 'SCHEMA', 'cell_id', 'counted', 'load', 'nights', 'planned', 'rows']
+__all__ = ['CELL', 'SCHEMA', 'Parts', 'cell_id', 'counted', 'load', 'nights', 'parts', 'planned', 'rows']
 
 #: Columns and types of every history. `night` is when the session began, to the minute, local time.
 SCHEMA = {
@@ -56,7 +58,8 @@ TEXT = pl.Categorical
 #: The session whose night a figure belongs to: a rerun belongs to that of the session that it confirms.
 NIGHT = pl.when(pl.col('rerun_of') == '').then('session').otherwise('rerun_of')
 Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
-#: So many files are read at once: one scan a file takes twice the time, and one sort of all twice the memory.
+#: A part of the history has so many files: one scan a file takes twice the time, and one sort of all twice the
+#: memory.
 _FILES_AT_ONCE = 4
 
 
@@ -100,7 +103,31 @@ def load(system: str, **also: bool) -> pl.DataFrame:
 
     The columns are SCHEMA's, with each text as TEXT. A session that cannot be read is left out, with a warning
     that names it. InfrastructureError where the database cannot be read."""
-    return counted(_loaded(system, database.cache(), tuple(database.starts().items())), **also)
+    return counted(_loaded(*_place(system)), **also)
+
+
+def parts(system: str, **also: bool) -> Parts:
+    """Return the figures of `load` before they are read."""
+    scans = _scanned(*_place(system))
+    return Parts([counted(scan, **also) for scan in scans])
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Figures that lie on disk in parts, oldest first. A year of a large system takes gigabytes of memory."""
+
+    scans: Sequence[pl.LazyFrame]
+
+    def gathered(self, reduce: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
+        """Return what ``reduce`` makes of each part, one after the other. One part is in memory at a time.
+
+        Raises InfrastructureError where a file was removed meanwhile."""
+        try:
+            frames = [reduce(scan).collect() for scan in self.scans]
+        except FileNotFoundError:
+            why = 'another command removed a file while this one read it; run this one again'
+            raise InfrastructureError(f'{database.cache()}: {why}') from None
+        return pl.concat(frames)
 
 
 def counted(figures: Frame, reruns: bool = False, labelled: bool = False, disturbed: bool = False) -> Frame:
@@ -163,38 +190,50 @@ def planned(uuid: str) -> pl.DataFrame:
     return of_plan.select(PLANNED).unique().collect()
 
 
+def _place(system: str) -> tuple[str, Path, tuple[tuple[str, float], ...]]:
+    """Return the system, the folder of its files, and when each session began: what its figures are kept for."""
+    starts = database.starts()
+    return system, database.cache(), tuple(starts.items())
+
+
 @functools.lru_cache(maxsize=1)
 def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
-    """One verdict asks for the same figures several times; a session's file, in ``folder``, never changes."""
+    """A page asks for the same figures several times; a session's file, in ``folder``, never changes."""
+    scans = Parts(_scanned(system, folder, starts))
+    return scans.gathered(lambda scan: scan)
+
+
+@functools.lru_cache(maxsize=1)
+def _scanned(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> list[pl.LazyFrame]:
+    """Return the parts of the system's figures. The arguments are those of `_loaded`."""
     start_of = dict(starts)
     files_of_nights = list(_of_nights([*start_of]))
     if not files_of_nights:
-        return pl.DataFrame(schema=SCHEMA).cast({pl.String: TEXT})
+        return [pl.LazyFrame(schema=SCHEMA).cast({pl.String: TEXT})]
     is_of_system = pl.col('system') == system
     has_value = pl.col('value').is_not_null()
     as_text = pl.col(pl.String).cast(TEXT)
     in_order = pl.col('session').rle_id(), 'run'      # the files are in order
-    frames = []
+    scans = []
     for first in range(0, len(files_of_nights), _FILES_AT_ONCE):
         scanned = pl.scan_parquet(files_of_nights[first:first + _FILES_AT_ONCE])
         figures = scanned.filter('declared', is_of_system, has_value)
         texts = figures.select(SCHEMA.keys()).with_columns(as_text)
-        frames.append(texts.sort(in_order, maintain_order=True))
-    figures = pl.concat(frames).collect()
-    return _with_starts(figures, start_of)
+        scans.append(texts.sort(in_order, maintain_order=True))
+    return _with_starts(scans, start_of)
 
 
-def _with_starts(frame: pl.DataFrame, start_of: dict[str, float]) -> pl.DataFrame:
+def _with_starts(scans: list[pl.LazyFrame], start_of: dict[str, float]) -> list[pl.LazyFrame]:
     """Return the figures with the starts that the database has: a wrong clock moved some."""
-    sessions = frame.select('session', 'start').unique()
+    sessions = Parts(scans).gathered(lambda scan: scan.select('session', 'start').unique())
     moved = {}
     for uuid, start in sessions.iter_rows():
         if start != start_of[uuid]:
             moved[uuid] = start_of[uuid]
     if not moved:
-        return frame
+        return scans
     start = pl.col('session').replace_strict(moved, default=pl.col('start'))
-    return frame.with_columns(start=start)
+    return [scan.with_columns(start=start) for scan in scans]
 
 
 def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:

@@ -34,9 +34,11 @@ def with_causes(cells: list[Cell], system: str, session: str) -> list[Cell]:
 
     Raises InfrastructureError where the database cannot be read."""
     slower = [cell for cell in cells if _is_low(cell)]
-    frame = history.load(system, reruns=True, labelled=True)
+    if not slower:
+        return cells
+    figures = history.parts(system, reruns=True, labelled=True)
     nights = database.sessions(system)
-    causes = iter(of_cells(slower, cells, frame, nights, session))
+    causes = iter(of_cells(slower, cells, figures, nights, session))
     explained = []
     for cell in cells:
         if _is_low(cell):
@@ -58,17 +60,18 @@ def named_once(cells: Iterable[Cell]) -> list[str]:
     return sorted(nodes)
 
 
-def of_cells(asked: list[Cell], cells: list[Cell], frame: pl.DataFrame, nights: list[Session],
+def of_cells(asked: list[Cell], cells: list[Cell], stored: history.Parts, nights: list[Session],
              session: str) -> list[Attribution]:
     """Return the known cause of each asked cell; of one that is not slower, only what changed since it was good.
 
-    ``cells``: all cells of ``session`` (a uuid). ``frame``: history.load of the system. ``nights``: its
-    database.sessions, this one among them."""
+    ``cells``: all cells of ``session`` (a uuid). ``stored``: history.parts of the system, with reruns and labels.
+    ``nights``: its database.sessions, this one among them."""
     starts = [night.start for night in nights if night.uuid == session]
     if not starts:
-        starts = frame.filter(session=session)['start'].to_list()
+        of_session = stored.gathered(lambda part: part.filter(session=session).select('start'))
+        starts = of_session['start'].to_list()
     bad = starts[0] if starts else float('inf')
-    past = _Past.of(asked, frame, nights, session, bad)
+    past = _Past.of(asked, stored, nights, session, bad)
     causes = [past.cause(cell) for cell in asked]
     return parts(causes, asked, cells, bad)
 
@@ -90,15 +93,20 @@ class _Past:
     nodes: dict[str, set[str]]
 
     @classmethod
-    def of(cls, asked: list[Cell], frame: pl.DataFrame, nights: list[Session], session: str, bad: float) -> _Past:
+    def of(cls, asked: list[Cell], stored: history.Parts, nights: list[Session], session: str,
+           bad: float) -> _Past:
         names = {name: [getattr(cell, name) for cell in asked] for name in _FIGURE}
         schema = dict.fromkeys(_FIGURE, history.TEXT)
         wanted = pl.LazyFrame(names, schema)
         is_past = pl.col('start') <= bad
         is_rerun = pl.col('rerun_of') == session
-        past = frame.lazy().filter(is_past | is_rerun)
-        counting = history.counted(past, reruns=True)
-        usual = counting.join(wanted, on=_FIGURE, how='semi').collect()
+
+        def of_asked(part: pl.LazyFrame) -> pl.LazyFrame:
+            past = part.filter(is_past | is_rerun)
+            counting = history.counted(past, reruns=True)
+            return counting.join(wanted, on=_FIGURE, how='semi')
+
+        usual = stored.gathered(of_asked)
         rows = usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True)
         changed = functools.partial(changes.between, nights, bad)
         return cls(
@@ -106,7 +114,7 @@ class _Past:
             values=_values_of_nights(usual),
             changed=functools.cache(changed),
             given=functools.cache(changes.work),
-            nodes=_nodes_of_partitions(frame))
+            nodes=_nodes_of_partitions(stored))
 
     def cause(self, cell: Cell) -> Attribution:
         figure = tuple(getattr(cell, name) for name in _FIGURE)
@@ -148,13 +156,13 @@ def _values_of_nights(frame: pl.DataFrame) -> dict[tuple, dict[float, float]]:
     return values
 
 
-def _nodes_of_partitions(frame: pl.DataFrame) -> dict[str, set[str]]:
+def _nodes_of_partitions(stored: history.Parts) -> dict[str, set[str]]:
     """Return the nodes that jobs ran on, by partition."""
-    jobs = frame.group_by('partition').agg(pl.col('node').unique())
-    nodes = {}
-    for partition, of_jobs in jobs.iter_rows():
-        names = ','.join(of_jobs).split(',')
-        nodes[partition] = set(names) - {''}
+    jobs = stored.gathered(lambda part: part.select('partition', 'node').unique())
+    nodes: dict[str, set[str]] = {}
+    for partition, of_job in jobs.iter_rows():
+        of_partition = nodes.setdefault(partition, set())
+        of_partition.update(filter(None, of_job.split(',')))
     return nodes
 
 

@@ -6,7 +6,7 @@ many bad nights are a regression as the system says (`alarms: nights`); before t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from parity.judge.stats import bad_nights, bounds, levels
 from parity.judge.stats.bad_nights import BadNights
 from parity.judge.stats.bounds import FIRST
 from parity.judge.stats.judgement import Judgement, Reference, judged
-from parity.judge.stats.nights import Nights
+from parity.judge.stats.nights import Nights, Texts
 from parity.judge.stats.rule import BEGIN, TOO_FEW, Outcome
 from parity.judge.store import database, history
 from parity.judge.verdict import events, reasons
@@ -50,7 +50,7 @@ class Tonight(NamedTuple):
     judgement: Judgement
     reruns: tuple[float, ...]
     life: dict[str, Any]             # state, begin, found and level of its segment
-    starts: list[float]              # when its nights began, Unix times
+    starts: Sequence[float]          # when its nights began, Unix times
     former: list[Change]             # what changed since the work that the accepted value is of
     bad: BadNights                   # on which no slowdown was found
 
@@ -192,15 +192,15 @@ def _of_bad_nights(cell: Cell, word: Word, tonight: Tonight, alarms: Alarms) -> 
     return word, update
 
 
-def _life(bad: BadNights, starts: list[float], alarms: Alarms) -> dict[str, Any]:
+def _life(bad: BadNights, starts: Sequence[float], alarms: Alarms) -> dict[str, Any]:
     """Return the life of a cell with so many bad nights: they began on the first."""
     state = COMES if bad.spells > 1 else 'slow'
     first = bad.places[0]
     enough = bad.places[alarms.nights - 1]
-    return {'state': state, 'begin': starts[first], 'detected': starts[enough]}
+    return {'state': state, 'begin': float(starts[first]), 'detected': float(starts[enough])}
 
 
-def _spells(bad: BadNights, starts: list[float]) -> str:
+def _spells(bad: BadNights, starts: Sequence[float]) -> str:
     """Return 'comes and goes: 3 spells since 2026-11-20'; '' of neighbouring nights."""
     if bad.spells < 2:
         return ''
@@ -228,7 +228,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
 
     Tonight is the last night. ``budget``: of so many histories that are long enough to judge. ``least``: the
     smallest slowdown that alarms, a share."""
-    frame = _up_to(cells, session, history.load(system, reruns=True).lazy())
+    frame = _up_to(cells, session, history.parts(system, reruns=True))
     tonight = frame
     if len(frame):
         tonight = frame.filter(pl.col('night') == frame['night'].max())
@@ -240,8 +240,11 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     again = _without_others(tonight).filter('again').group_by('cell', maintain_order=True)
     reruns = dict(again.agg('value').iter_rows())
     beyond = _beyond(frame, cells)
-    is_measured = pl.col('cell').is_in(measured.implode())
-    table = _table(frame.filter(is_measured), cells, system)
+    new_references = _new_references(cells, frame)
+    if len(measured) < frame['cell'].n_unique():
+        is_measured = pl.col('cell').is_in(measured.implode())
+        frame = frame.filter(is_measured)
+    table = _table(frame, cells, system)
     nights, rows, anew = table.nights, table.rows, table.anew
     measured_cells = [cells[place] for place in measured]
     former = []
@@ -254,13 +257,14 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
     lengths = np.diff(nights.start)
     shared = budget(int((lengths > FIRST).sum()))
     signs = [_sign(cell) for cell in measured_cells]
-    labels, nodes_of = rows['label'].to_list(), rows['node'].to_list()
+    labels = Texts.of(rows['label']).all()
+    nodes = Texts.of(rows['node'])
+    nodes_of = nodes.all()
     judgements, outcome = judged(
         nights, signs, labels, shared.rate, groups=_groups(measured_cells),
-        events=rows['event'].to_numpy(), nodes=nodes_of, references=references)
-    starts = rows['night'].to_list()
+        events=rows['event'].to_numpy(), nodes=nodes, references=references)
+    starts = rows['night'].to_numpy()
     level_starts = _level_starts(rows['event'], nights.start)
-    new_references = _new_references(cells, frame)
     for number, (place, judgement) in enumerate(zip(measured, judgements, strict=True)):
         first, until = nights.start[number:number + 2]
         restarts, other_work = 0, former[number]
@@ -286,13 +290,15 @@ def _former(cell: Cell, work: events.OtherWork | None) -> list[Change]:
     return work.changes if work and work.unaccepted else []
 
 
-def _begins(judgement: Judgement, outcome: Outcome, starts: list[float], rows: range) -> dict[str, float]:
+def _begins(judgement: Judgement, outcome: Outcome, starts: np.ndarray, rows: range) -> dict[str, float]:
     """Return when the nights in _BEGINS began; 0 of none. ``rows``: those of the cell."""
     columns = {name: getattr(judgement, name) for name in _BEGINS}
     newest = max(columns.values())
     if newest < 0:
         return dict.fromkeys(columns, 0.0)
-    start_of = {outcome.column[row]: starts[row] for row in rows}
+    columns_of_cell = outcome.column[rows.start:rows.stop]
+    starts_of_cell = starts[rows.start:rows.stop]
+    start_of = dict(zip(columns_of_cell.tolist(), starts_of_cell.tolist(), strict=True))
     begins = {}
     for name, column in columns.items():
         begins[name] = start_of.get(column, 0.0)
@@ -313,7 +319,7 @@ def _level_starts(event: pl.Series, start: np.ndarray) -> list[int]:
     return level_start.tolist()
 
 
-def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[float], nodes: list[str],
+def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: np.ndarray, nodes: np.ndarray,
                 fell: Mapping[float, bool], least: float) -> BadNights:
     """Return the newest bad nights of a cell, those of a slowdown aside. ``here``: the places of its nights, which
     began at ``starts`` and ran on ``nodes``. ``fell``: of nights beyond its bound, whether a rerun confirmed that.
@@ -328,7 +334,7 @@ def _bad_nights(nights: Nights, outcome: Outcome, here: slice, starts: list[floa
     is_lone = (low > 0) & is_confirmed & (share_lost >= least)
     bad = is_lone & ~outcome.usual[here]
     is_judged = outcome.state[here] != TOO_FEW
-    for night, began in enumerate(starts):
+    for night, began in enumerate(starts.tolist()):
         if began in fell:
             no_chance = fell[began] or low[night] > 0 or not is_judged[night]
             bad[night] = bad[night] or no_chance
@@ -382,7 +388,8 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     rows = stored.filter(~pl.col('declared'), of_system, has_value, is_done)
     rows = rows.select(history.SCHEMA.keys())
     text = pl.col(pl.String).cast(history.TEXT)
-    frame = _up_to(cells, session, rows.with_columns(text))
+    figures = history.Parts([rows.with_columns(text)])
+    frame = _up_to(cells, session, figures)
     beyond = _beyond(frame, cells)
     frame = _without_others(frame)
     for place, cell in enumerate(cells):
@@ -430,16 +437,14 @@ def _groups(cells: list[Cell]) -> np.ndarray:
 
 def followed(cells: list[Cell], system: str, session: str, rate: float, least: float) -> FollowedNights:
     """Return the nights of the cells up to the session. ``least``: the smallest slowdown that alarms, a share."""
-    stored = history.load(system, reruns=True)
-    frame = _up_to(cells, session, stored.lazy())
+    frame = _up_to(cells, session, history.parts(system, reruns=True))
     table = _table(frame, cells, system)
     rows = table.rows
     places = rows['cell'].unique(maintain_order=True)
     groups = _groups([cells[place] for place in places])
-    node_names = rows['node'].to_numpy()
-    _, nodes = np.unique(node_names, return_inverse=True)
+    nodes = Texts.of(rows['node'])
     event = rows['event'].to_numpy()
-    outcome = levels.follow(table.nights, groups, rate, event, nodes)
+    outcome = levels.follow(table.nights, groups, rate, event, nodes.number)
     is_slow = outcome.deepest > 0
     share_lost = -np.expm1(-outcome.deepest)
     is_slight = is_slow & (share_lost < least)
@@ -456,12 +461,13 @@ def _nights_disturbed(cells: list[Cell], system: str, session: str) -> list[int]
         return []
     start = pl.col('start')
     disturbed = pl.col('disturbed')         # of a night: every run was
-    frame = history.load(system, labelled=True, disturbed=True)
+    wanted = _named(cells).lazy()
+    parts = history.parts(system, labelled=True, disturbed=True)
+    frame = parts.gathered(lambda part: part.join(wanted, on=history.CELL, maintain_order='left'))
     tonight = frame.filter(session=session)['start'].max()
     if tonight is not None:
         frame = frame.filter(start <= tonight)
-    of_cells = frame.join(_named(cells), on=history.CELL)
-    nights = history.nights(of_cells, 'cell')
+    nights = history.nights(frame, 'cell')
     nights = nights.select('cell', 'start', 'disturbed').collect()
     calm = nights.filter(~disturbed).group_by('cell')
     last_calm = calm.agg(last=start.max())
@@ -513,17 +519,21 @@ def longer(system: str, session: str) -> list[str]:
 
     A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
     seconds = pl.col('seconds')
-    stored = history.load(system, labelled=True).lazy()
-    timed = stored.filter(seconds.is_not_null())
-    frame = timed.select('session', 'start', *_CASE, 'run', 'seconds').collect()
-    order = frame.unique('session').sort('start')['session']
+    parts = history.parts(system, labelled=True)
+
+    def run_times(part: pl.LazyFrame) -> pl.LazyFrame:
+        timed = part.filter(seconds.is_not_null())
+        runs = timed.group_by('session', 'start', *_CASE, 'run', maintain_order=True)
+        return runs.agg(seconds.first())        # each figure of a run has it
+
+    runs = parts.gathered(run_times)
+    order = runs.unique('session').sort('start')['session']
     if session not in order:
         return []
     place = order.index_of(session)
     newest = order[max(0, place - MOST):place + 1]
-    recent = frame.filter(pl.col('session').is_in(newest.implode()))
-    runs = recent.group_by('session', *_CASE, 'run').agg(seconds.first())
-    nights = runs.group_by('session', *_CASE).agg(seconds.median())
+    recent = runs.filter(pl.col('session').is_in(newest.implode()))
+    nights = recent.group_by('session', *_CASE).agg(seconds.median())
     slow = _slow_cases(nights, session)
     sentences = []
     for row in slow.head(_NAMED).iter_rows(named=True):
@@ -579,14 +589,13 @@ def _table(frame: pl.DataFrame, cells: list[Cell], system: str) -> _Table:
     is_first = np.diff(cell_of_run, prepend=-1) != 0
     is_first |= np.diff(night_of_run, prepend=np.nan) != 0
     night_number = np.cumsum(is_first) - 1
-    first_runs = np.flatnonzero(is_first)
-    rows = frame[first_runs]
+    rows = frame.filter(is_first)
     event, anew = events.of_nights(rows, cells, system)
     rows = rows.with_columns(event=event)
     cell_of_night = rows['cell'].to_numpy().astype(int)
     is_new_cell = np.diff(cell_of_night, prepend=-1)
     begins = np.flatnonzero(is_new_cell)
-    start = np.append(begins, len(first_runs))
+    start = np.append(begins, len(rows))
     sign_of_night = rows['sign'].to_numpy()
     signs = sign_of_night[begins]
     dates = rows['night'].unique().sort()
@@ -612,16 +621,15 @@ def _without_others(frame: pl.DataFrame) -> pl.DataFrame:
     return without.drop('row')
 
 
-def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame:
+def _up_to(cells: list[Cell], session: str, parts: history.Parts) -> pl.DataFrame:
     """cell, night, label, session, again, value, node, software, reference, unit, work, sign: every figure that
     was known when the session was judged.
 
-    ``frame``: every figure, with reruns. ``cell`` is its place among the cells. A night is a session, named by
+    ``parts``: every figure, with reruns. ``cell`` is its place among the cells. A night is a session, named by
     when it began. Reruns (again) belong to the night of the session that they confirm. No rows where the session
     has no figure."""
     start, rerun_of = pl.col('start'), pl.col('rerun_of')
-    first_runs = frame.select('session', 'rerun_of', 'night', 'start').filter(rerun_of='')
-    sessions = first_runs.unique('session').collect()
+    sessions = parts.gathered(_sessions).unique('session')
     tonight = sessions.filter(session=session)['start'].max()
     if tonight is None:
         tonight = float('-inf')
@@ -629,15 +637,25 @@ def _up_to(cells: list[Cell], session: str, frame: pl.LazyFrame) -> pl.DataFrame
     past_sessions = sessions.lazy().filter(is_past)
     nights = past_sessions.select(of='session', label='night', night='start')
     is_rerun = rerun_of == session
-    past = frame.filter(is_past | is_rerun)
     again = rerun_of != ''
-    figures = past.select(*history.CELL, 'start', 'run', *_OF_RUN, again=again, of=history.NIGHT)
     signs = [_sign(cell) for cell in cells]
     sign = pl.Series('sign', signs, dtype=pl.Int8)
     wanted = _named(cells).lazy().with_columns(sign)
-    of_cells = figures.join(wanted, on=history.CELL, maintain_order='left')
-    without_names = of_cells.select(pl.exclude(history.CELL))
-    joined = without_names.join(nights, on='of', maintain_order='left')
-    joined = joined.rename({'of': 'session'})
+
+    def of_cells(part: pl.LazyFrame) -> pl.LazyFrame:
+        past = part.filter(is_past | is_rerun)
+        figures = past.select(*history.CELL, 'start', 'run', *_OF_RUN, again=again, of=history.NIGHT)
+        of_wanted = figures.join(wanted, on=history.CELL, maintain_order='left')
+        without_names = of_wanted.select(pl.exclude(history.CELL))
+        joined = without_names.join(nights, on='of', maintain_order='left')
+        return joined.rename({'of': 'session'})
+
+    joined = parts.gathered(of_cells)
     ordered = joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True)
-    return ordered.collect()
+    return ordered.drop('start', 'run')
+
+
+def _sessions(figures: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the sessions of figures that are no reruns."""
+    first_runs = figures.filter(rerun_of='')
+    return first_runs.select('session', 'night', 'start').unique('session')

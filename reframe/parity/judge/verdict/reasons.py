@@ -53,9 +53,9 @@ def warnings(judgement: Judgement) -> Iterator[str]:
         return
     followed = series.followed
     effect = series.cells.node[series.k]
-    if followed.node is not None and np.isfinite(effect) and effect:
-        number = followed.node[series.last]
-        node = followed.node_names[number]
+    if followed.nodes is not None and np.isfinite(effect) and effect:
+        number = followed.nodes.number[series.last]
+        node = followed.nodes.names[number]
         share = percent(series.share(effect))
         side = 'faster' if effect > 0 else 'slower'
         yield f'{node} is {share} {side} here than the other nodes: that is taken out'

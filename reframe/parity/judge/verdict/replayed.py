@@ -19,15 +19,20 @@ _CASE = ('partition', 'environ', 'case', 'size')
 def warnings(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session whose figures are the same in this and the last nights."""
     start = pl.col('start')
-    figures = history.load(system, labelled=True, disturbed=True).lazy()
-    directed = figures.filter(pl.col('better') != '')
-    frame = directed.select(*_CASE, 'metric', 'session', 'start', 'value')
-    here = frame.filter(session=session).collect()
+    parts = history.parts(system, labelled=True, disturbed=True)
+    here = parts.gathered(lambda part: _directed(part).filter(session=session))
     tonight = here['start'].max()
     if tonight is None:
         return []
-    suspects = _may_repeat(frame, here.lazy())
-    until = frame.filter(start <= tonight).join(suspects, on=_CASE, how='semi')
+    suspects = _may_repeat(parts, here)
+    if suspects.is_empty():
+        return []
+
+    def of_suspects(part: pl.LazyFrame) -> pl.LazyFrame:
+        until = _directed(part).filter(start <= tonight)
+        return until.join(suspects.lazy(), on=_CASE, how='semi')
+
+    until = parts.gathered(of_suspects)
     nights = until.select(*_CASE, 'session', 'start').unique()
     age = start.rank('ordinal', descending=True).over(_CASE)
     newest_nights = nights.filter(age <= NIGHTS)
@@ -37,7 +42,7 @@ def warnings(system: str, session: str) -> list[str]:
         pl.col('value').first(), values=pl.col('value').n_unique(), nights=pl.col('session').n_unique())
     is_same = (pl.col('values') == 1) & (pl.col('nights') == NIGHTS)
     cases = metrics.group_by(_CASE).agg('value', same=is_same.all())
-    same_cases = cases.filter('same').sort(_CASE).collect()
+    same_cases = cases.filter('same').sort(_CASE)
     sentences = []
     for row in same_cases.iter_rows(named=True):
         values = row['value']
@@ -49,10 +54,18 @@ def warnings(system: str, session: str) -> list[str]:
     return sentences
 
 
-def _may_repeat(frame: pl.LazyFrame, here: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the cases of the session that have figures of its own on enough nights: hardly any has."""
-    values = here.select('value').unique()
-    alike = frame.join(values, on='value', how='semi')
+def _directed(figures: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the figures of metrics of which one side is better."""
+    directed = figures.filter(pl.col('better') != '')
+    return directed.select(*_CASE, 'metric', 'session', 'start', 'value')
+
+
+def _may_repeat(parts: history.Parts, here: pl.DataFrame) -> pl.DataFrame:
+    """Return the cases of the session that have figures of its own on enough nights: hardly any has.
+
+    ``here``: its figures."""
+    values = here.lazy().select('value').unique()
+    alike = parts.gathered(lambda part: _directed(part).join(values, on='value', how='semi'))
     count = pl.col('session').n_unique()
     nights = alike.group_by(_CASE).agg(nights=count)
     often = nights.filter(pl.col('nights') >= NIGHTS)
