@@ -56,7 +56,7 @@ STEPS = {
     'report': _parity('report', seconds=30),
     'nodes': _parity('nodes', seconds=5),
     'summary': _parity('summary', seconds=10),
-    'export': _parity('export', seconds=10),
+    'export': _parity('export', '--openmetrics', 'metrics.txt', '--csv', 'figures.csv', seconds=10),
 }
 
 

@@ -91,14 +91,15 @@ class _Contents:
 
     planned: Plan
     system: System
+    cells: list[Cell]
     absent: dict[str, str]          # by feature, the program for whose want no environment offers it
     about: JudgedSession
     warnings: list[str]
     expired: list[str]              # waivers
 
 
-def _read(session: Session) -> tuple[_Contents, list[Cell]]:
-    """Return what the session tells, and its cells; raises InfrastructureError where parity cannot read it."""
+def _read(session: Session) -> _Contents:
+    """Return what the session tells; raises InfrastructureError where parity cannot read it."""
     if session.lost:
         raise InfrastructureError(f'{session.lost}; restore it, or judge another session (--session)')
     if not session.plan:
@@ -112,7 +113,7 @@ def _read(session: Session) -> tuple[_Contents, list[Cell]]:
         cells = _cells(planned, session, system, waived, absent)
         about = _session(session, planned)
         warnings = _warnings(session) + _left_running(session)
-        return _Contents(planned, system, absent, about, warnings, expired), cells
+        return _Contents(planned, system, cells, absent, about, warnings, expired)
     except database.MALFORMED as err:
         raise database.Unreadable(session.uuid, err) from err
 
@@ -146,14 +147,13 @@ class _Absent:
 
 def judged(session: Session) -> Verdict:
     """Return the verdict on a session; raises InfrastructureError where parity cannot read it."""
-    contents, cells = _read(session)
+    contents = _read(session)
     uuid, planned, system = session.uuid, contents.planned, contents.system
     declared = pairs.read(system)
     expectations = budget.expectations(declared, planned.cases)
-    by_history = _by_history(cells, system, session, expectations)
-    shared, of_cases = by_history.budget, by_history.warnings
+    by_history = _by_history(contents, session, expectations)
+    shared = by_history.budget
     cells = list(map(cellmaker.with_power, by_history.cells))
-    del by_history          # the cells of a large system take 100 MB
     if any(cell.verdict == 'regressed' or cell.once for cell in cells):
         from parity.judge.verdict import cause
         cells = cause.with_causes(cells, system.name, uuid)
@@ -182,7 +182,7 @@ def judged(session: Session) -> Verdict:
     number_of = Counter(cell.verdict for cell in cells)
     counts = {word: number_of[word] for word in reversed(WORDS) if number_of[word]}
     warnings = [*contents.warnings, *_references(cells), *contents.expired, *absent.warnings,
-                *of_cases, *ack_warnings, *accepted.expired(system.name)]
+                *by_history.warnings, *ack_warnings, *accepted.expired(system.name)]
     trust = _trust(cells, shared, session)
     next_command = _next(cells, session, system.name, absent.missing)
     return Verdict(
@@ -214,12 +214,12 @@ def _never_ran(known: list[Incident]) -> set[str]:
     return never_ran
 
 
-def _by_history(cells: list[Cell], system: System, session: Session, expectations: int) -> _ByHistory:
+def _by_history(contents: _Contents, session: Session, expectations: int) -> _ByHistory:
     """Return the cells as the nights before judge them. ``expectations``: figures that declared pairs speak of."""
-    alarms = system.alarms
-    bounded = sum(map(budget.guarded, cells))
+    system, alarms = contents.system, contents.system.alarms
+    bounded = sum(map(budget.guarded, contents.cells))
     share = partial(budget.of, alarms.a_month, bounded=bounded, pairs=expectations)
-    by_history = _with_history(cells, system, session, share)
+    by_history = _with_history(contents.cells, system, session, share)
     cells = [_not_missed(cell, system, session) for cell in by_history.cells]
     without_history = [cell for cell in cells if cell.history in ('', 'insufficient')]
     alone = sum(map(budget.guarded, without_history))
@@ -267,7 +267,7 @@ def _with_history(cells: list[Cell], system: System, session: Session,
     uuid = session.uuid
     longer = nights.longer(system.name, uuid)
     repeated = replayed.warnings(system.name, uuid)
-    cells, shared = nights.with_history(cells, system.name, uuid, system.alarms, share)
+    shared = nights.with_history(cells, system.name, uuid, system.alarms, share)
     return _ByHistory(cells, shared, [*longer, *repeated])
 
 
