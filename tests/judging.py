@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from parity.judge.stats.judgement import Judgement, Reference, judged
-from parity.judge.stats.nights import Nights
+from parity.judge.stats.nights import Nights, Texts
 from parity.judge.stats.rule import RATE
 
 
@@ -45,5 +46,5 @@ def judge_all(cells: Sequence[Cell], at_once: int = 100, alike: bool = True) -> 
     when = np.concatenate([np.arange(max(many) - n, max(many)) for n in many])       # all end tonight
     table = Nights.of(np.cumsum([0, *many]), at, value, again, np.array(signs), when)
     return judged(table, signs, [night.label for night in flat], 100 * RATE / at_once, groups=np.arange(len(cells)) * (not alike),
-                  events=np.array([night.event for night in flat]), nodes=[night.node for night in flat],
+                  events=np.array([night.event for night in flat]), nodes=Texts.of(pl.Series([night.node for night in flat])),
                   references=[cell.reference for cell in cells])[0]

@@ -84,14 +84,15 @@ class Nights:
         with np.errstate(divide='ignore', invalid='ignore'):
             log = signs[series_of_figure] * np.log(figure)
         frame = pl.DataFrame({'night': night, 'log': log, 'figure': figure, 'again': again})
-        runs = _Runs.of(frame.filter(~pl.col('again')), total)
+        both = _Runs.of(frame, total)
+        runs = both
+        if again.any():
+            runs = _Runs.of(frame.filter(~pl.col('again')), total)
         usual = _usual_scatter(runs, series, place, series_count)[series]
+        with_reruns = np.full(total, np.nan)
         if again.any():
             reruns = _Runs.of(frame.filter('again'), total)
-            both = _Runs.of(frame, total)
             with_reruns = _with_reruns(runs, reruns, both, usual)
-        else:
-            with_reruns = np.full(total, np.nan)
         is_lower_better = signs < 0
         return cls(
             start=start,
@@ -105,7 +106,7 @@ class Nights:
 def _series(start: np.ndarray) -> np.ndarray:
     """Return the number of the series of each night. ``start`` has where each series begins, and the last ends."""
     sizes = np.diff(start)
-    return np.repeat(np.arange(len(sizes)), sizes)
+    return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
 
 def places(start: np.ndarray) -> np.ndarray:
@@ -140,15 +141,16 @@ class _Runs:
         night = frame['night'].to_numpy()
         count = np.bincount(night, minlength=nights)
         is_alone = count[night] == 1        # most nights have one run: no need to group these
-        alone = frame.filter(is_alone)
-        of_one_run = alone.select('night', mean='log', median='log', reach=pl.lit(0.0), total='figure')
+        alone = frame if is_alone.all() else frame.filter(is_alone)
+        by_night = alone.select('night', mean='log', median='log', reach=pl.lit(0.0), total='figure')
         log = pl.col('log')
-        of_several = frame.filter(~is_alone).group_by('night').agg(
-            mean=log.mean(),
-            median=log.median(),
-            reach=log.max() - log.min(),
-            total=pl.col('figure').sum())
-        by_night = pl.concat([of_one_run, of_several])
+        if len(alone) < len(frame):
+            of_several = frame.filter(~is_alone).group_by('night').agg(
+                mean=log.mean(),
+                median=log.median(),
+                reach=log.max() - log.min(),
+                total=pl.col('figure').sum())
+            by_night = pl.concat([by_night, of_several])
         measured = by_night['night'].to_numpy()
 
         def of_nights(name: str) -> np.ndarray:

@@ -13,7 +13,7 @@ import polars as pl
 from parity.base.text import node_name
 from parity.judge.refs import levels
 from parity.judge.stats.bounds import FIRST
-from parity.judge.store import changes, database
+from parity.judge.store import changes, database, history
 from parity.judge.store.record import MEMORY_SETTINGS, Session
 from parity.judge.verdict import acks
 from parity.judge.verdict.model import Cell, Change, names
@@ -56,7 +56,7 @@ def of_nights(rows: pl.DataFrame, cells: Sequence[Cell], system: str) -> tuple[p
     other_software = pl.when(is_other_software).then(pl.lit('software'))
     of_nodes = row.replace_strict(moved, default='', return_dtype=pl.String)
     first_event = pl.coalesce(other_work, new_level, accepted, other_software, of_nodes)
-    event = rows.select(event=first_event)['event']
+    event = rows.select(event=first_event.cast(history.TEXT))['event']
     accepted_rows = rows.filter(is_accepted).group_by('cell')
     last_accepted = dict(accepted_rows.agg(row.max()).iter_rows())
     return event, _anew(work, rows['cell'], last_accepted)

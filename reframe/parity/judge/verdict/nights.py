@@ -249,6 +249,7 @@ def of_cells(cells: list[Cell], system: str, session: str, budget: Callable[[int
         is_measured = pl.col('cell').is_in(measured.implode())
         frame = frame.filter(is_measured)
     table = _table(frame, cells, system)
+    del frame, first_runs, tonight          # a year of a large system takes 500 MB
     nights, rows, anew = table.nights, table.rows, table.anew
     measured_cells = [cells[place] for place in measured]
     former = []
@@ -588,15 +589,15 @@ def _table(frame: pl.DataFrame, cells: list[Cell], system: str) -> _Table:
     if frame['again'].any():         # a night without a run of its own is none
         only_again = pl.col('again').all().over('cell', 'night')
         frame = _without_others(frame.filter(~only_again))
-    cell_of_run = frame['cell'].to_numpy().astype(int)
+    cell_of_run = frame['cell'].to_numpy().astype(np.int32)
     night_of_run = frame['night'].to_numpy()
     is_first = np.diff(cell_of_run, prepend=-1) != 0
     is_first |= np.diff(night_of_run, prepend=np.nan) != 0
-    night_number = np.cumsum(is_first) - 1
-    rows = frame.filter(is_first)
+    night_number = np.cumsum(is_first, dtype=np.int32) - 1
+    rows = frame if is_first.all() else frame.filter(is_first)
     event, anew = events.of_nights(rows, cells, system)
     rows = rows.with_columns(event=event)
-    cell_of_night = rows['cell'].to_numpy().astype(int)
+    cell_of_night = rows['cell'].to_numpy().astype(np.int32)
     is_new_cell = np.diff(cell_of_night, prepend=-1)
     begins = np.flatnonzero(is_new_cell)
     start = np.append(begins, len(rows))
@@ -648,15 +649,14 @@ def _up_to(cells: list[Cell], session: str, parts: history.Parts) -> pl.DataFram
 
     def of_cells(part: pl.LazyFrame) -> pl.LazyFrame:
         past = part.filter(is_past | is_rerun)
-        figures = past.select(*history.CELL, 'start', 'run', *_OF_RUN, again=again, of=history.NIGHT)
+        figures = past.select(*history.CELL, *_OF_RUN, again=again, of=history.NIGHT)
         of_wanted = figures.join(wanted, on=history.CELL, maintain_order='left')
         without_names = of_wanted.select(pl.exclude(history.CELL))
         joined = without_names.join(nights, on='of', maintain_order='left')
         return joined.rename({'of': 'session'})
 
-    joined = parts.gathered(of_cells)
-    ordered = joined.sort('cell', 'night', 'again', 'start', 'run', maintain_order=True)
-    return ordered.drop('start', 'run')
+    joined = parts.gathered(of_cells)       # the runs of a night, and its reruns, are in order
+    return joined.sort('cell', 'night', 'again', maintain_order=True)
 
 
 def _sessions(figures: pl.LazyFrame) -> pl.LazyFrame:
