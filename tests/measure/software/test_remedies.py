@@ -104,11 +104,14 @@ def test_a_code_of_spack_is_built_or_comes_in_a_bundle(machine, monkeypatch):
     assert remedies.next_step(local, (), of_spack(), ()) == remedies.AS_ROOT
 
 
-def test_doctor_names_the_bundle_beside_the_build(machine):
+def test_doctor_names_the_bundle_beside_the_build(machine, monkeypatch):
     local = systems.read('local')
+    looks = []
+    monkeypatch.setattr(environment, 'missing', lambda entries: looks.append(entries) or [])
     found = remedies.for_codes(local, {'fio': 'no fio'}, ['fio', *of_spack()])
     assert found[remedies.AS_ROOT] == ['fio']
     assert found[f'parity software build --system local; {BUNDLE}'] == of_spack()
+    assert len(looks) == 1, 'each look starts compilers and the package manager'
 
 
 def test_what_the_distribution_lacks_is_said_before_spack_is_cloned(machine, monkeypatch):

@@ -25,10 +25,12 @@ def for_codes(system: System, absent: Mapping[str, str], lacking: Iterable[str])
 
     ``absent``: the codes that lack a program of the distribution, with the reason."""
     by_spack = codes.of_spack()
+    building = ''       # to find it starts compilers and the package manager
     remedies: dict[str, list[str]] = {}
     for code in lacking:
         if code in by_spack and code not in absent:
-            remedy = spack(system)
+            building = building or spack(system)
+            remedy = building
         elif system.detect and absent.get(code, '').endswith(programs.NO_START):
             remedy = MEND
         elif system.detect:
