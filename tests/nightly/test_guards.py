@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from types import SimpleNamespace
 
 import pytest
 
-from commands import module
-from conftest import OBEYS, TOP, shell
+from commands import module, parity
+from conftest import OBEYS, TOP, activated, belong_to, copied, shell
 from parity.judge.verdict.model import CodeCoverage, Coverage
 from parity.measure.rfm import planning
 from parity.nightly import guard, run
@@ -18,9 +20,11 @@ HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
 
 
 @pytest.fixture
-def nightly(site, monkeypatch):
+def nightly(site, monkeypatch, results, surveyed):
     """Runs ci/nightly in this process, on a checkout with one system; returns exit code, output and errors."""
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
+    monkeypatch.setenv('PATH', activated(TOP, os.environ['PATH']))
+    surveyed(TOP, results)
     monkeypatch.setattr('parity.measure.session.runner.rehearse', lambda arguments: None)
     for name in ('jobs', 'spack.yaml'):
         (site.parents[2] / name).symlink_to(TOP / name)
@@ -87,24 +91,36 @@ def plant(checks, name: str, files: list[str]) -> None:
         (checks / name / file).write_text('from parity.base import units\n' if uses else '')
 
 
-def test_a_folder_without_a_check_stops_nothing_and_doctor_names_it(checkout):
+@pytest.fixture(scope='module')
+def examined(tmp_path_factory, surveyed):
+    """A night rehearsed and doctor's findings on checks/, where folders are no codes and ops has another name."""
+    copy = copied(tmp_path_factory.mktemp('leftovers'))
     for name, files in ({name: files for name, (files, *_) in LEFTOVERS.items()} | NO_LEFTOVERS).items():
-        plant(checkout / 'checks', name, files)
-    done = shell('. ci/activate; parity parse stream nosuch.txt; ci/nightly --dry-run -n Ops%threads=one', checkout)
-    assert done.returncode == 0 and 'gone' not in done.stderr and 'all is well' in done.stdout, done.stdout + done.stderr
-    examined = json.loads(shell('. ci/activate; parity doctor --json', checkout).stdout)
-    of_checks = [each for each in examined['findings'] if each['area'] == 'checks']
-    said = {(each['what'], each['fix']) for each in of_checks}
+        plant(copy / 'checks', name, files)
+    (copy / 'checks' / 'compute' / 'ops').rename(copy / 'checks' / 'compute' / 'kernels')
+    with pytest.MonkeyPatch.context() as patch:
+        belong_to(copy, patch)
+        surveyed(copy, copy / 'results')
+        night = shell('ci/nightly --dry-run -n Ops%threads=one', copy)
+        here = {'PARITY_ROOT': str(copy), 'RFM_CONFIG_FILES': str(copy / 'reframe' / 'settings.py'), 'PATH': activated(copy, os.environ['PATH'])}
+        refused = parity('parse', 'stream', 'nosuch.txt', **here)
+        findings = json.loads(parity('doctor', '--json', **here).stdout)['findings']
+    return SimpleNamespace(night=night, refused=refused, of_checks=[each for each in findings if each['area'] == 'checks'])
+
+
+def test_a_folder_without_a_check_stops_nothing_and_doctor_names_it(examined):
+    printed = examined.night.stdout + examined.night.stderr
+    assert examined.night.returncode == 0 and 'gone' not in examined.night.stderr + examined.refused.stderr and 'all is well' in printed, printed
+    said = {(each['what'], each['fix']) for each in examined.of_checks if 'kernels' not in each['what']}
     assert said == {(f'checks/{name} is no code and is left out: {why}', fix) for name, (_, why, fix) in LEFTOVERS.items()}
-    assert {each['exit_code'] for each in of_checks} == {0}
+    assert {each['exit_code'] for each in examined.of_checks} == {0}
 
 
-def test_a_check_whose_file_has_another_name_runs_and_doctor_names_it(checkout):
-    folder = checkout / 'checks' / 'compute' / 'kernels'
-    (checkout / 'checks' / 'compute' / 'ops').rename(folder)
-    done = shell('. ci/activate; reframe -c checks/ -n Ops --dry-run; parity doctor', checkout)
-    assert 'PASSED' in done.stdout and 'checks/compute/kernels is no code and is left out: it has ops.py' in done.stdout, done.stdout + done.stderr
-    assert 'name the check kernels.py; or rm -r checks/compute/kernels' in done.stdout
+def test_a_check_whose_file_has_another_name_runs_and_doctor_names_it(examined):
+    assert '1 case, 5 cells planned' in examined.night.stdout and 'all is well' in examined.night.stdout
+    named, = (each for each in examined.of_checks if 'kernels' in each['what'])
+    assert 'checks/compute/kernels is no code and is left out: it has ops.py' in named['what']
+    assert named['fix'] == 'name the check kernels.py; or rm -r checks/compute/kernels'
 
 
 @pytest.mark.parametrize('arguments, names', [
@@ -201,7 +217,7 @@ def test_a_selection_of_which_nothing_can_run_ends_with_3_and_stores_nothing(che
         assert done.returncode == code and '+noone' in said and '+notwo' in said, (line, done.stdout, done.stderr)
     kept = checkout / 'results'
     assert not (kept / 'results.db').exists() and not [*kept.glob('sessions/*'), *kept.glob('running/*')]
-    assert 'no incident is stored' in shell('. ci/activate; parity incidents', checkout).stdout
+    assert 'no incident is stored' in parity('incidents', PARITY_ROOT=str(checkout)).stdout
 
 
 def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results_here, tmp_path):
