@@ -242,12 +242,15 @@ def shared(tmp_path_factory) -> Shared:
 
 
 @pytest.fixture(scope='session')
-def planned(shared) -> Callable[[str], Plan]:
+def planned(shared, surveyed) -> Callable[[str], Plan]:
     """The plan of `reframe -c checks -r` for a system."""
     def make(system: str, folder: Path) -> None:
+        results = folder / 'results'
+        surveyed(TOP, results)
         with pytest.MonkeyPatch.context() as patch:
             belong_to(TOP, patch)
-            patch.setenv('PARITY_RESULTS', str(folder.parent / 'results of plans'))
+            patch.setenv('PARITY_RESULTS', str(results))
+            patch.setenv('PATH', activated(TOP, os.environ['PATH']))
             patch.chdir(TOP)
             made = of_command(['-c', 'checks', '-r', '--system', system])
         (folder / 'plan.json').write_text(made.model_dump_json())
@@ -260,10 +263,11 @@ def planned(shared) -> Callable[[str], Plan]:
 
 
 @pytest.fixture(scope='session')
-def rehearsed(shared) -> Callable[[str], Path]:
+def rehearsed(shared, surveyed) -> Callable[[str], Path]:
     """A checkout in which `reframe -c checks/ --dry-run` ran for a system; its file `printed` is what that said."""
     def make(system: str, folder: Path) -> None:
         copy = copied(folder)
+        surveyed(copy, copy / 'results')
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
             done = shell(f'. ci/activate && reframe -c checks/ --system {system} --dry-run --exec-policy=serial', copy, RFM_COLORIZE='n')

@@ -111,6 +111,7 @@ def test_the_job_scripts_are_as_agreed(rehearsed, system):
         assert text == golden.read_text()
 
 
+@functools.cache
 def declared() -> dict[str, bool]:
     """Every class of checks/ that is a check, as its file's text has it, and whether any partition will do."""
     found = {}
