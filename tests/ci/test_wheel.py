@@ -5,14 +5,18 @@ from __future__ import annotations
 import datetime
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
 import venv
+from importlib.metadata import Distribution, distribution
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from conftest import TOP
 
@@ -20,11 +24,6 @@ SECONDS = 600
 COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name', 'display_name', 'jobid',
            'bw_value', 'bw_unit', 'bw_ref', 'bw_lower_thres', 'bw_upper_thres')
 DAY, BEGAN, NIGHTS, SLOW = 86400, 1790000000, 40, 3
-
-
-def pins() -> str:
-    """The versions of requirements.lock, as constraints without hashes."""
-    return '\n'.join(re.findall(r'^([a-z0-9.-]+==[^\\\n]+?)\s*\\', (TOP / 'requirements.lock').read_text(), re.M))
 
 
 def perflog() -> str:
@@ -40,16 +39,29 @@ def perflog() -> str:
     return '\n'.join(lines) + '\n'
 
 
-def demand_packages(done: subprocess.CompletedProcess) -> None:
-    if re.search(r'No matching distribution|Connection|Temporary failure|timed out', done.stderr):
-        pytest.skip('pip reaches no package index here')
-    assert done.returncode == 0, done.stderr
+def brought(requirements: list[str]) -> dict[str, Distribution]:
+    """Return the packages of .venv that a package with these requirements brings, by name."""
+    packages: dict[str, Distribution] = {}
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        is_asked = not requirement.marker or requirement.marker.evaluate({'extra': ''})
+        if is_asked and name not in packages:
+            assert not requirement.extras, f'follow the extras of {requirement}'
+            packages[name] = distribution(name)
+            waiting += [Requirement(text) for text in packages[name].requires or []]
+    return packages
 
 
-@pytest.fixture(scope='module')
-def alone(tmp_path_factory):
-    """A folder with a perflog, and `run(ARGUMENTS)`: the command of the wheel, without a variable of parity's."""
-    folder = tmp_path_factory.mktemp('alone')
+def link(package: Distribution, site_packages: Path) -> None:
+    """Install a package of .venv: the index need not answer, and nothing is unpacked."""
+    for name in {file.parts[0] for file in package.files} - {'..', '__pycache__'}:
+        (site_packages / name).symlink_to(package.locate_file(name))
+
+
+def wheel_in(folder: Path) -> Path:
+    """Build the wheel of this checkout."""
     source = folder / 'source'
     source.mkdir()
     for name in ('pyproject.toml', 'README.md', 'LICENSE'):
@@ -59,10 +71,28 @@ def alone(tmp_path_factory):
                             '-w', str(folder)], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     wheel, = folder.glob('*.whl')
-    venv.create(folder / 'venv', with_pip=True)
-    (folder / 'constraints').write_text(pins())
-    demand_packages(subprocess.run([folder / 'venv/bin/pip', 'install', '-q', '-c', folder / 'constraints', wheel],
-                                   capture_output=True, text=True, timeout=SECONDS))
+    return wheel
+
+
+@pytest.fixture(scope='module')
+def alone(tmp_path_factory):
+    """The wheel in an environment of its own: `pip(ARGUMENTS)`, and `run(ARGUMENTS)`, its command, without a variable of
+    parity's. A perflog is imported: `nothing` is the verdict before, `taken` the import."""
+    folder = tmp_path_factory.mktemp('alone')
+    venv.create(folder / 'venv', with_pip=False)
+    (folder / 'tools').mkdir()
+    (folder / 'tools' / 'pip').symlink_to(Path(find_spec('pip').origin).parent)
+
+    def pip(*arguments: str | Path) -> str:
+        done = subprocess.run([folder / 'venv/bin/python', '-m', 'pip', *arguments], capture_output=True, text=True,
+                              env={**os.environ, 'PYTHONPATH': str(folder / 'tools')}, timeout=SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    pip('install', '-q', '--no-deps', '--no-index', wheel_in(folder))
+    metadata, = folder.glob('venv/lib/python3*/site-packages/parity-*.dist-info')
+    for package in brought(Distribution.at(metadata).requires).values():
+        link(package, metadata.parent)
     (folder / 'home').mkdir()
     (folder / 'empty').mkdir()
     (folder / 'empty' / 'perflog.log').write_text(perflog())
@@ -71,45 +101,43 @@ def alone(tmp_path_factory):
         clean = {'HOME': str(folder / 'home'), 'PATH': f'{folder}/venv/bin:/usr/bin:/bin', **variables}
         return subprocess.run(['parity', *arguments], cwd=folder / 'empty', env=clean, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=SECONDS)
-    run.folder = folder
-    return run
+
+    return SimpleNamespace(folder=folder, pip=pip, run=run, nothing=run('verdict'), taken=run('import', 'perflog.log'))
 
 
 def test_the_wheel_brings_nothing_that_only_measures(alone):
-    listed = subprocess.run([alone.folder / 'venv/bin/pip', 'list', '--format=freeze'], capture_output=True, text=True).stdout
-    names = {line.partition('==')[0].lower() for line in listed.splitlines()}
+    names = {line.partition('==')[0].lower() for line in alone.pip('list', '--format=freeze').splitlines()}
     assert 'parity' in names and 'polars' in names
     assert not names & {'reframe-hpc', 'mpi4py', 'clingo', 'archspec', 'clustershell'}
+    assert 'No broken requirements found' in alone.pip('check')
 
 
 def test_a_site_is_judged_without_a_checkout(alone):
-    nothing = alone('verdict')
-    assert nothing.returncode == 3 and 'parity import' in nothing.stderr
-    taken = alone('import', 'perflog.log')
+    assert alone.nothing.returncode == 3 and 'parity import' in alone.nothing.stderr
+    taken = alone.taken
     assert taken.returncode == 1 and 'copy: bw' in taken.stdout, taken.stderr
     assert f'imported: {NIGHTS} of {NIGHTS} sessions' in taken.stdout
     described = alone.folder / 'home/.config/parity/systems/daint/system.yaml'
     assert f'{described}: written' in taken.stdout and described.exists()
-    judged = alone('verdict')
+    judged = alone.run('verdict')
     assert judged.returncode == 1 and 'copy: bw' in judged.stdout, judged.stdout + judged.stderr
-    assert 'REGRESSED' in alone('show', 'copy').stdout
+    assert 'REGRESSED' in alone.run('show', 'copy').stdout
     until = (datetime.date.today() + datetime.timedelta(days=9)).isoformat()
-    known = alone('ack', 'copy.bw', '--why', 'a new driver', '--by', 'ana', '--until', until)
+    known = alone.run('ack', 'copy.bw', '--why', 'a new driver', '--by', 'ana', '--until', until)
     assert known.returncode == 0, known.stderr
-    assert alone('verdict').returncode == 0
-    assert alone('unack', 'copy.bw').returncode == 0
-    written = alone('report')
+    assert alone.run('verdict').returncode == 0
+    assert alone.run('unack', 'copy.bw').returncode == 0
+    written = alone.run('report')
     assert written.returncode == 0 and Path(written.stdout.splitlines()[0]).is_relative_to(alone.folder / 'home/.local/share/parity')
-    assert alone('export', '--csv', 'all.csv').returncode == 0
+    assert alone.run('export', '--csv', 'all.csv').returncode == 0
     assert len((alone.folder / 'empty/all.csv').read_text().splitlines()) == 2 * NIGHTS + 1
-    replayed = alone('replay', 'perflog.log')
+    replayed = alone.run('replay', 'perflog.log')
     assert replayed.returncode == 0 and 'copy.bw@daint:gpu' in replayed.stdout
 
 
 @pytest.mark.parametrize('command', ['doctor', 'node x --gate --system daint', 'refs accept --all --why x --system daint'])
 def test_what_measures_names_what_brings_it(alone, command):
-    alone('import', 'perflog.log')
-    done = alone(*command.split())
+    done = alone.run(*command.split())
     assert done.returncode in (2, 4) and 'Traceback' not in done.stderr
     assert "pip install 'parity[measure]'" in done.stderr or 'needs a checkout of parity' in done.stderr, done.stderr
 
@@ -117,12 +145,12 @@ def test_what_measures_names_what_brings_it(alone, command):
 def test_a_site_of_its_own_is_named_by_an_option_or_a_variable(alone):
     site = alone.folder / 'site'
     site.mkdir(exist_ok=True)
-    assert alone('--site', str(site), 'import', 'perflog.log').returncode == 1
+    assert alone.run('--site', str(site), 'import', 'perflog.log').returncode == 1
     assert (site / 'systems/daint/system.yaml').exists() and (site / 'results/results.db').exists()
-    assert alone('verdict', PARITY_SITE=str(site)).returncode == 1
-    other = alone('--site', str(alone.folder / 'no-such'), 'verdict', PARITY_SITE=str(site))
+    assert alone.run('verdict', PARITY_SITE=str(site)).returncode == 1
+    other = alone.run('--site', str(alone.folder / 'no-such'), 'verdict', PARITY_SITE=str(site))
     assert other.returncode == 2 and 'no-such: no such folder' in other.stderr
-    home = alone('--site', str(alone.folder / 'home/.config/parity'), 'verdict')
+    home = alone.run('--site', str(alone.folder / 'home/.config/parity'), 'verdict')
     assert home.returncode == 1, 'the default site keeps its results when it is named'
 
 
@@ -132,13 +160,13 @@ def test_the_results_of_a_checkout_are_read(alone, tmp_path):
         (checkout / name).mkdir(parents=True)
     shutil.copy(alone.folder / 'home/.config/parity/systems/daint/system.yaml', checkout / 'systems/daint')
     shutil.copy(alone.folder / 'home/.local/share/parity/results.db', checkout / 'results')
-    assert alone('verdict', PARITY_ROOT=str(checkout)).returncode == 1
-    assert alone('--site', str(checkout), 'verdict').returncode == 1
+    assert alone.run('verdict', PARITY_ROOT=str(checkout)).returncode == 1
+    assert alone.run('--site', str(checkout), 'verdict').returncode == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason='root may write anywhere')
 def test_a_site_that_is_read_only_says_where_results_may_go(alone, tmp_path):
     site = tmp_path / 'site'
     site.mkdir(mode=0o500)
-    done = alone('--site', str(site), 'import', 'perflog.log')
+    done = alone.run('--site', str(site), 'import', 'perflog.log')
     assert done.returncode == 4 and 'PARITY_RESULTS' in done.stderr + done.stdout
