@@ -21,7 +21,7 @@ import hypothesis
 import pytest
 
 from parity.base import codes
-from parity.measure.rfm.planning import of_command
+from parity.measure.rfm import planning
 from parity.site import identity
 from parity.site.plan import Plan
 
@@ -91,6 +91,13 @@ def pytest_collection_finish():
     gc.freeze()     # no test looks for garbage among what all of them loaded
 
 
+@pytest.fixture(autouse=True, scope='session')
+def _plans_of_a_process_that_has_loaded_reframe():
+    from warm import PLANNING
+    with mock.patch.object(planning, 'subprocess', PLANNING):
+        yield
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch) -> Path:
     """An empty results folder that parity uses instead of results/; its path has a space."""
@@ -149,10 +156,11 @@ def surveyed(shared) -> Callable[..., None]:
     """Give a checkout what another one found on this machine: to try all programs takes 1.6 s of CPU. One whose PATH or
     checks differ looks again."""
     def make(folder: Path) -> None:
+        from warm import reframe
         copy = copied(folder)
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
-            shell('. ci/activate && reframe -c checks/memory/stream -l', copy)
+            reframe(copy, '-c checks/memory/stream -l')
 
     def give(top: Path, results: Path, path: str = '') -> None:
         other = shared.once('survey', make) / 'a check out'
@@ -252,7 +260,7 @@ def planned(shared, surveyed) -> Callable[[str], Plan]:
             patch.setenv('PARITY_RESULTS', str(results))
             patch.setenv('PATH', activated(TOP, os.environ['PATH']))
             patch.chdir(TOP)
-            made = of_command(['-c', 'checks', '-r', '--system', system])
+            made = planning.of_command(['-c', 'checks', '-r', '--system', system])
         (folder / 'plan.json').write_text(made.model_dump_json())
 
     @functools.cache
@@ -266,11 +274,12 @@ def planned(shared, surveyed) -> Callable[[str], Plan]:
 def rehearsed(shared, surveyed) -> Callable[[str], Path]:
     """A checkout in which `reframe -c checks/ --dry-run` ran for a system; its file `printed` is what that said."""
     def make(system: str, folder: Path) -> None:
+        from warm import reframe
         copy = copied(folder)
         surveyed(copy, copy / 'results')
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
-            done = shell(f'. ci/activate && reframe -c checks/ --system {system} --dry-run --exec-policy=serial', copy, RFM_COLORIZE='n')
+            done = reframe(copy, f'-c checks/ --system {system} --dry-run --exec-policy=serial', RFM_COLORIZE='n')
         assert done.returncode == 0, done.stdout[-2500:] + done.stderr
         (copy / 'printed').write_text(done.stdout)
 

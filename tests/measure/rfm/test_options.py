@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import shell
 from parity.judge.store import record
 from parity.judge.store.case_record import CaseRecord
 from parity.measure.rfm import planning
+from warm import reframe
 
 
 @pytest.mark.parametrize('options, listed', [
     ('-P threads=one -n ^Ops%', ['Ops %threads=one']), ('-P clients=one,all -n FileCopy%mode=small-copy%.*sync=as-is', ['%clients=one', '%clients=all'])])
 def test_a_parameter_takes_values_of_the_command_line(checkout, options, listed):
-    done = shell(f'. ci/activate && reframe -c checks/compute/ops -c checks/storage/filecopy {options} -l', checkout, RFM_COLORIZE='n')
+    done = reframe(checkout, f'-c checks/compute/ops -c checks/storage/filecopy {options} -l', RFM_COLORIZE='n')
     assert done.returncode == 0 and f'Found {len(listed)} check(s)' in done.stdout, done.stdout + done.stderr
     assert all(name in done.stdout for name in listed)
 
@@ -24,7 +24,7 @@ def test_a_parameter_takes_values_of_the_command_line(checkout, options, listed)
     ('-c checks/compute/gromacs -n Gromacs', 'nothing can run: no environment of local offers gromacs'), ('-n FileCopy', '')])
 def test_an_empty_list_says_why(checkout, options, said):
     import re
-    done = shell(f'. ci/activate && reframe -c checks/storage/filecopy {options} -L', checkout, RFM_COLORIZE='n')
+    done = reframe(checkout, f'-c checks/storage/filecopy {options} -L', RFM_COLORIZE='n')
     told = [line for line in done.stderr.splitlines() if line.startswith('parity: ')]
     assert done.returncode == 0 and len(told) == bool(said), done.stdout + done.stderr
     assert not said or re.match(f'parity: {said}', told[0]), told
@@ -50,6 +50,5 @@ def test_a_case_that_duration_ended_says_so():
 @pytest.mark.parametrize('check, values, said', [
     ('compute/ops', 'threads=foo', 'threads=foo: valid are all'), ('storage/filecopy', 'clients=two,all', 'clients=two: valid are one, all')])
 def test_a_case_of_a_word_that_its_check_does_not_have_is_left_out(checkout, check, values, said):
-    done = shell(f'. ci/activate && reframe -c checks/{check} -P {values} -n "OpsOverTime|FileCopy%mode=small-copy%.*sync=as-is" --dry-run',
-                 checkout, RFM_COLORIZE='n')
+    done = reframe(checkout, f'-c checks/{check} -P {values} -n "OpsOverTime|FileCopy%mode=small-copy%.*sync=as-is" --dry-run', RFM_COLORIZE='n')
     assert said in done.stdout and 'Traceback' not in done.stdout, done.stdout + done.stderr
