@@ -18,6 +18,7 @@ from conftest import TOP, shell
 from parity.base.errors import NothingMeasured, UsageError
 from parity.judge.store import database, history, imported
 from parity.site import directions
+from warm import nightly, reframe
 
 HEAD = """
 import os
@@ -112,8 +113,9 @@ def many() -> str:
                           for name, (body, _) in BODIES.items())
 
 
-def run(copy: Path, line: str, **env: str):
-    return shell(f'. ci/activate && {line}', copy, RFM_COLORIZE='n', **env)
+def run(copy: Path, words: str, **env: str):
+    """Run `reframe WORDS`."""
+    return reframe(copy, words, RFM_COLORIZE='n', **env)
 
 
 def here(copy: Path, words: str):
@@ -155,7 +157,9 @@ def test_the_example_is_measured_and_imports_nothing_of_parity(checkout):
     text = (TOP / 'docs' / 'examples' / 'foreign.py').read_text()
     assert 'import parity' not in text and 'from parity' not in text
     (checkout / 'checks' / 'foreign.py').write_text(text.replace('20_000_000', '200_000'))
-    done = run(checkout, 'reframe -c checks/ -r -n Foreign && parity verdict')
+    done = run(checkout, '-c checks/ -r -n Foreign')
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = here(checkout, 'verdict')
     assert done.returncode == 0 and '1 figure, none wrong' in done.stdout, done.stdout + done.stderr
     cell, = verdict(checkout)['cells']
     assert (cell['verdict'], cell['subsystem'], cell['unit'], cell['better']) == ('unreferenced', 'compute', 'Mop/s', 'higher')
@@ -171,7 +175,7 @@ def test_the_log_file_of_a_run_in_colours_has_none(checkout):
 
 def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
     (checkout / 'checks' / 'speed.py').write_text(SPEED)
-    night = run(checkout, 'reframe -c checks/speed.py -r', RATE='100')
+    night = run(checkout, '-c checks/speed.py -r', RATE='100')
     assert night.returncode == 0, night.stdout + night.stderr
     more_nights(checkout, 101.0, 99.0, 100.5, 99.5, 100.0, 101.0, 99.0, 100.2, 99.8)
     for words in ('propose', "accept --all --why 'a test'"):
@@ -180,12 +184,12 @@ def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
     assert 'own:\n    rate: [100.0, ' in (checkout / 'systems/local/references/default.yaml').read_text()
     assert here(checkout, 'refs lint --system local').returncode == 0
     for rate, code, word, ended in (('100', 0, 'ok', 0), ('none', 1, 'wrong', 1)):
-        done = run(checkout, 'reframe -c checks/speed.py -r', RATE=rate)
+        done = run(checkout, '-c checks/speed.py -r', RATE=rate)
         assert done.returncode == ended, done.stdout
         cell, = (found := verdict(checkout))['cells']
         assert (cell['verdict'], found['exit_code']) == (word, code), cell
         assert word == 'wrong' or cell['reference'] == 100.0
-    night = run(checkout, 'ci/nightly -n Speed --repeats 1', RATE='70')
+    night = nightly(checkout, '-n Speed --repeats 1', RATE='70')
     assert night.returncode == 1 and 'rerun 1 of 1 before the verdict: Speed' in night.stdout, night.stdout + night.stderr
     cell, = verdict(checkout)['cells']
     assert (cell['verdict'], cell['reference']) == ('regressed', 100.0)
@@ -218,10 +222,10 @@ def judged(shared) -> tuple[Path, dict]:
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
             names = '|'.join(f'^{name}( |%|$)' for name in (*BODIES, 'Speed'))
-            done = run(copy, f"reframe -c checks/ -r -n '{names}' -S size=nightly")
+            done = run(copy, f"-c checks/ -r -n '{names}' -S size=nightly")
             (folder / 'printed').write_text(done.stdout + done.stderr)
             (folder / 'verdict.json').write_text(json.dumps(verdict(copy)))
-            run(copy, f'parity export --csv {folder}/figures.csv')
+            here(copy, f'export --csv {folder}/figures.csv')
 
     folder = shared.once('foreign', make)
     return folder, json.loads((folder / 'verdict.json').read_text())
@@ -285,11 +289,11 @@ def test_a_night_with_foreign_tests_runs_and_what_a_hook_found_is_missed_later(c
     (checkout / 'checks' / 'late').mkdir()
     file = checkout / 'checks' / 'late' / 'late.py'
     file.write_text(HEAD + '\n\n@rfm.simple_test\nclass Late(Said):\n    ' + BODIES['Late'][0].replace('\n', '\n    ') + '\n')
-    night = 'ci/nightly -n Late --repeats 1'
-    done = run(checkout, night)
+    night = '-n Late --repeats 1'
+    done = nightly(checkout, night)
     assert done.returncode == 0, done.stdout + done.stderr
     file.write_text(file.read_text().replace("'a':", "'b':"))
-    done = run(checkout, night)
+    done = nightly(checkout, night)
     found = cells(verdict(checkout))
     assert done.returncode == 3 and found['Late', 'a']['verdict'] == 'missing' and found['Late', 'b']['value'] == 100, done.stdout
 
@@ -301,7 +305,7 @@ def test_files_of_a_foreign_folder_are_no_code_and_are_loaded(checkout):
     (folder / 'yours.py').write_text(SPEED.replace('Speed', 'Yours'))
     (checkout / 'checks' / 'network' / 'src').mkdir()
     (checkout / 'checks' / 'network' / 'src' / 'a.c').write_text('')
-    done = run(checkout, 'ci/nightly --repeats 1 -n "Mine|Yours"')
+    done = nightly(checkout, '--repeats 1 -n "Mine|Yours"')
     assert done.returncode == 0, done.stdout + done.stderr
     assert {cell['subsystem'] for cell in verdict(checkout)['cells']} == {'network'} and len(verdict(checkout)['cells']) == 2
 
@@ -311,7 +315,7 @@ def test_a_run_in_which_no_case_comes_to_its_set_up_is_one_session(checkout):
                                                   "program = fixture(Program, scope='environment')\n")
     (checkout / 'script.py').write_text("open('ran', 'w')\n")
     (checkout / 'unstated.py').write_text(SPEED.replace("valid_systems = ['*']", 'pass'))
-    done = run(checkout, 'reframe -c checks/built.py -c script.py -c unstated.py -c nowhere -r')
+    done = run(checkout, '-c checks/built.py -c script.py -c unstated.py -c nowhere -r')
     found = verdict(checkout)
     assert [cell['verdict'] for cell in found['cells']] == ['failed'], done.stdout
     assert not (checkout / 'ran').exists()
@@ -323,9 +327,9 @@ def test_a_killed_run_is_recovered_with_its_figures(checkout):
     second = SPEED[SPEED.index('@rfm'):].replace('Speed', 'Then')
     kills = "    @run_before('run')\n    def end(self):\n        os.kill(os.getpid(), 9)\n"
     (checkout / 'checks' / 'speed.py').write_text(SPEED + '\n\n' + second.replace('    @perf', kills + '\n    @perf'))
-    run(checkout, 'reframe -c checks/speed.py -r --exec-policy serial --exec-order name')
+    run(checkout, '-c checks/speed.py -r --exec-policy serial --exec-order name')
     (checkout / 'checks' / 'speed.py').write_text(SPEED)
-    done = run(checkout, 'reframe -c checks/speed.py -r')
+    done = run(checkout, '-c checks/speed.py -r')
     assert 'recovered 1 finished case' in done.stderr, done.stderr
     found = cells(verdict(checkout, f'--session {stored(checkout)[0]}'))
     assert found['Speed', 'rate']['value'] == 100 and found['Then', 'rate']['verdict'] == 'missing'
@@ -333,7 +337,7 @@ def test_a_killed_run_is_recovered_with_its_figures(checkout):
 
 def test_a_session_that_reframe_cannot_store_is_said_and_recovered(checkout):
     (checkout / 'checks' / 'speed.py').write_text(SPEED)
-    line = 'reframe -c checks/speed.py -r'
+    line = '-c checks/speed.py -r'
     run(checkout, line)
     with contextlib.closing(sqlite3.connect(checkout / 'results' / 'results.db')) as conn:
         conn.execute("CREATE TRIGGER full BEFORE INSERT ON sessions BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END")
@@ -357,7 +361,7 @@ def test_what_reframe_stored_without_parity_becomes_history(checkout):
     (plain / 'many.py').write_text(many())
     for system, rate in (('local', '100'), ('local', '102'), ('elsewhere', '1')):
         (plain / 'old.py').write_text(OLD.replace('NAME', system).replace('DB', str(plain / 'old.db')))
-        run(checkout, "cd ../plain && unset RFM_CONFIG_FILES && reframe -C old.py -c many.py -n 'Late|Passes|Answer|Raises' -r", RATE=rate)
+        shell(". ci/activate && cd ../plain && unset RFM_CONFIG_FILES && reframe -C old.py -c many.py -n 'Late|Passes|Answer|Raises' -r", checkout, RATE=rate)
     left = ['not imported: 4 x case of elsewhere:default, which no systems', 'not imported: 2 x figure text of Raises that is no number',
             'not imported: 2 x figure nan of Raises that is no number']
     for asked, code, told in (('old.db --dry-run', 0, 'would be imported: 1 of 1 sessions, 0 are here already; in all 8 cases with 4 figures'),
@@ -446,5 +450,5 @@ def test_an_import_leaves_sessions_that_parity_cannot_read(take, tmp_path):
 
 def test_a_wrong_adopt_yaml_is_refused_with_file_and_line(checkout):
     (checkout / 'checks' / 'adopt.yaml').write_text('directions:\n  - {check: A, metric: b, better: faster}\n')
-    done = run(checkout, 'reframe -c checks/ -l')
+    done = run(checkout, '-c checks/ -l')
     assert done.returncode == 2 and "adopt.yaml:2: directions.0.better: 'faster'; valid: 'higher' or 'lower'" in done.stderr, done.stderr
