@@ -46,9 +46,9 @@ def _active(checkout: Path) -> dict[str, str]:
             'PATH': activated(checkout, os.environ['PATH'])}
 
 
-def reframe(checkout: Path, words: str, **env: str) -> subprocess.CompletedProcess:
-    """`. ci/activate && reframe WORDS` in a checkout; the library is this checkout's."""
-    return _ran(['reframe', *shlex.split(words)], checkout, {**_active(checkout), **env})
+def reframe(checkout: Path, words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess:
+    """`. ci/activate && reframe WORDS` of a checkout, in its folder or another; the library is this checkout's."""
+    return _ran(['reframe', *shlex.split(words)], cwd or checkout, {**_active(checkout), **env})
 
 
 def nightly(checkout: Path, words: str, **env: str) -> subprocess.CompletedProcess:

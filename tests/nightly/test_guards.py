@@ -14,13 +14,14 @@ from parity.judge.verdict.model import CodeCoverage, Coverage
 from parity.measure.rfm import planning
 from parity.nightly import guard, run
 from parity.site import plan
+from warm import nightly, reframe
 
 #: One check: what the command line gets wrong is told of it as of all.
 HPCC = str(TOP / 'checks' / 'compute' / 'hpcc' / 'hpcc.py')
 
 
 @pytest.fixture
-def nightly(site, monkeypatch, results, surveyed):
+def here(site, monkeypatch, results, surveyed):
     """Runs ci/nightly in this process, on a checkout with one system; returns exit code, output and errors."""
     monkeypatch.setenv('RFM_CONFIG_FILES', str(TOP / 'reframe' / 'settings.py'))
     monkeypatch.setenv('PATH', activated(TOP, os.environ['PATH']))
@@ -60,7 +61,7 @@ def test_every_check_and_reference_that_is_wrong_is_named_before_anything_runs(c
         (checkout / 'checks' / name).write_text(text)
     (checkout / 'systems' / 'local' / 'references').mkdir(exist_ok=True)
     (checkout / 'systems' / 'local' / 'references' / 'default.yaml').write_text('Hpcc: [\n')
-    done = shell('ci/nightly --dry-run', checkout)
+    done = nightly(checkout, '--dry-run')
     assert done.returncode == 2, done.stdout + done.stderr
     for said in (*(said for _, said in BAD_CHECKS.values()), 'default.yaml:2'):
         assert sum(said in line for line in done.stderr.splitlines()) == 1, f'{said} in {done.stderr}'
@@ -101,10 +102,10 @@ def examined(tmp_path_factory, surveyed):
     with pytest.MonkeyPatch.context() as patch:
         belong_to(copy, patch)
         surveyed(copy, copy / 'results')
-        night = shell('ci/nightly --dry-run -n Ops%threads=one', copy)
-        here = {'PARITY_ROOT': str(copy), 'RFM_CONFIG_FILES': str(copy / 'reframe' / 'settings.py'), 'PATH': activated(copy, os.environ['PATH'])}
-        refused = parity('parse', 'stream', 'nosuch.txt', **here)
-        findings = json.loads(parity('doctor', '--json', **here).stdout)['findings']
+        night = nightly(copy, '--dry-run -n Ops%threads=one')
+        active = {'PARITY_ROOT': str(copy), 'RFM_CONFIG_FILES': str(copy / 'reframe' / 'settings.py'), 'PATH': activated(copy, os.environ['PATH'])}
+        refused = parity('parse', 'stream', 'nosuch.txt', **active)
+        findings = json.loads(parity('doctor', '--json', **active).stdout)['findings']
     return SimpleNamespace(night=night, refused=refused, of_checks=[each for each in findings if each['area'] == 'checks'])
 
 
@@ -128,10 +129,10 @@ def test_a_check_whose_file_has_another_name_runs_and_doctor_names_it(examined):
     ('-S siez=nightly -S NoSuch.size=quick', ["-S siez=nightly: no check has a variable 'siez'", "no check 'NoSuch' with a variable 'size'"]),
     ('--system nosuch', ["unknown system 'nosuch'; valid: local"]),
     ('--nonsense', ['nonsense']), ('--time-limit 0', ['--time-limit 0']), ('--repeats 0', ['--repeats 0'])])
-def test_an_option_that_is_wrong_or_selects_nothing_is_named(nightly, monkeypatch, arguments, names):
+def test_an_option_that_is_wrong_or_selects_nothing_is_named(here, monkeypatch, arguments, names):
     made = planning.of_command
     monkeypatch.setattr('parity.measure.rfm.planning.of_command', lambda asked: made(['-c', HPCC, *asked[2:]]))
-    code, _, said = nightly(None, '--dry-run', *arguments.split())
+    code, _, said = here(None, '--dry-run', *arguments.split())
     told = [line for line in said.splitlines() if 'nothing can run: ' not in line]      # on a machine without hpcc
     assert code == 2 and all(name in said for name in names) and len(told) <= len(names), said
 
@@ -163,21 +164,21 @@ def test_an_entry_of_a_check_that_is_gone_is_a_warning_and_the_night_runs(site, 
 
 @pytest.mark.parametrize('name, said', [('Gromacs', 'no environment of example-slurm offers gromacs'), ('Gromax', 'the selection is empty: -n Gromax fits no case; did you mean \'Gromacs\'? (checks: Gromacs)')])
 def test_a_dry_run_that_sets_nothing_up_ends_with_the_reason(checkout, name, said):
-    done = shell(f'. ci/activate && reframe --system example-slurm -c checks/compute/gromacs/gromacs.py -n {name} --dry-run', checkout)
+    done = reframe(checkout, f'--system example-slurm -c checks/compute/gromacs/gromacs.py -n {name} --dry-run')
     assert done.returncode == 0 and done.stderr.splitlines()[-1] == f'parity: nothing can run: {said}', done.stdout + done.stderr
 
 
-#: Runs ReFrame itself on one check.
-FILECOPY = f'. {TOP}/ci/activate && exec reframe -c {TOP}/checks/storage/filecopy -r'
+#: Options of ReFrame that run one check.
+OF_FILECOPY = f'-c {TOP}/checks/storage/filecopy -r'
 
 
-@pytest.mark.parametrize('line, said', [
-    (f'{FILECOPY} -n FileCpoy', "-n FileCpoy fits no case; did you mean 'FileCopy'? (checks: FileCopy)"),
-    (f'{FILECOPY} -n FileCopy%mode=small-wrote%clients=one', "did you mean 'FileCopy%mode=small-write%clients=one%sync="),
-    (f'{FILECOPY} -t nowhere', '-r -t nowhere fits no case (checks: FileCopy)'),
-    (f'. {TOP}/ci/activate && reframe -c checks/ -r', '/checks: no such file or folder; valid after -c')])
-def test_a_run_without_a_case_is_refused_and_stores_no_session(results_here, tmp_path, line, said):
-    done = shell(line, tmp_path)
+@pytest.mark.parametrize('words, said', [
+    (f'{OF_FILECOPY} -n FileCpoy', "-n FileCpoy fits no case; did you mean 'FileCopy'? (checks: FileCopy)"),
+    (f'{OF_FILECOPY} -n FileCopy%mode=small-wrote%clients=one', "did you mean 'FileCopy%mode=small-write%clients=one%sync="),
+    (f'{OF_FILECOPY} -t nowhere', '-r -t nowhere fits no case (checks: FileCopy)'),
+    ('-c checks/ -r', '/checks: no such file or folder; valid after -c')])
+def test_a_run_without_a_case_is_refused_and_stores_no_session(results_here, tmp_path, words, said):
+    done = reframe(TOP, words, tmp_path)
     assert done.returncode == 2 and said in done.stderr and 'PASSED' not in done.stdout, done.stdout + done.stderr
     assert not (results_here / 'results.db').exists() and not [*results_here.glob('sessions/*'), *results_here.glob('running/*')]
 
@@ -187,7 +188,7 @@ def test_a_run_whose_results_could_not_be_kept_is_refused(results_here, tmp_path
     for name in ('results.db', '.session-local.lock'):
         (results_here / name).touch()
     (results_here / unwritable).chmod(0o555)
-    done = shell(f"{OBEYS} bash -c '{FILECOPY}'", tmp_path)
+    done = shell(f"{OBEYS} bash -c '. {TOP}/ci/activate && exec reframe {OF_FILECOPY}'", tmp_path)
     (results_here / unwritable).chmod(0o755)
     assert (done.returncode, done.stderr) == (4, f'parity: {results_here / unwritable}: Permission denied: results cannot be kept here; PARITY_RESULTS names another folder\n')
 
@@ -195,9 +196,9 @@ def test_a_run_whose_results_could_not_be_kept_is_refused(results_here, tmp_path
 @pytest.mark.parametrize('name, locked, code, said', [
     ('rich', '99.0', 2, 'parity: warning: packages of other versions than requirements.lock: rich '),
     ('nowhere-to-be-had', '1.0', 4, 'parity: packages that are not installed: nowhere-to-be-had; run ci/venv: it makes .venv anew')])
-def test_a_night_with_other_packages_than_its_lock_s_is_warned_of_or_refused(nightly, site, name, locked, code, said):
+def test_a_night_with_other_packages_than_its_lock_s_is_warned_of_or_refused(here, site, name, locked, code, said):
     (site.parents[2] / 'requirements.lock').write_text(f'{name}=={locked} \\\n')
-    done = nightly(plan.Plan(system='local', cases=[], checks=[], problems=[plan.Problem(file='x', what='stops')]), '--dry-run')
+    done = here(plan.Plan(system='local', cases=[], checks=[], problems=[plan.Problem(file='x', what='stops')]), '--dry-run')
     assert done[0] == code and said in done[2], done
 
 
@@ -210,11 +211,11 @@ def test_a_selection_of_which_nothing_can_run_ends_with_3_and_stores_nothing(che
             f"    valid_systems, valid_prog_environs = ['*'], ['+no{name}']\n")
     site = checkout / 'systems' / 'local' / 'system.yaml'
     site.write_text(site.read_text() + f'checks: [{checkout}/more]\n')
-    for line, code in (('. ci/activate; reframe -c more -r', 3), ("ci/nightly -n 'Noone|Notwo'", 3), ("ci/nightly -n 'Noone|Notwo' --dry-run", 3),
-                       ('. ci/activate; reframe -c more --dry-run', 0)):
-        done = shell(line, checkout)
+    for run_words, words, code in ((reframe, '-c more -r', 3), (nightly, "-n 'Noone|Notwo'", 3), (nightly, "-n 'Noone|Notwo' --dry-run", 3),
+                                   (reframe, '-c more --dry-run', 0)):
+        done = run_words(checkout, words)
         said = done.stderr.partition('parity: nothing can run: no environment of local offers ')[2]
-        assert done.returncode == code and '+noone' in said and '+notwo' in said, (line, done.stdout, done.stderr)
+        assert done.returncode == code and '+noone' in said and '+notwo' in said, (words, done.stdout, done.stderr)
     kept = checkout / 'results'
     assert not (kept / 'results.db').exists() and not [*kept.glob('sessions/*'), *kept.glob('running/*')]
     assert 'no incident is stored' in parity('incidents', PARITY_ROOT=str(checkout)).stdout
@@ -237,28 +238,28 @@ def test_reframe_s_own_run_prints_no_exit_code_of_parity_s(results_here, tmp_pat
     ('references/default.yaml', '', 'holds none'), ('references/default.yaml', 'Hpcc: [\n', 'default.yaml:2'),
     ('references/default.yaml', '? [a, b]\n: 1\n', 'a key must be plain text'), ('references/defualt.yaml', '{}\n', "unknown partition 'defualt.yaml'"),
     ('system.yaml', 'name: local\npartitons: []\n', 'system.yaml:2: partitons: no such key')])
-def test_a_file_of_the_system_that_is_wrong_is_named(nightly, planned, site, file, text, names):
+def test_a_file_of_the_system_that_is_wrong_is_named(here, planned, site, file, text, names):
     wrong = site.parent / file
     wrong.parent.mkdir(exist_ok=True)
     wrong.write_text(text)
-    code, _, said = nightly(planned('local'), '--dry-run')
+    code, _, said = here(planned('local'), '--dry-run')
     assert code == 2 and names in said, said
 
 
-def test_the_dry_run_of_the_whole_suite_is_well(nightly, planned, results):
+def test_the_dry_run_of_the_whole_suite_is_well(here, planned, results):
     whole = planned('local')
-    code, said, errors = nightly(whole, '--dry-run')
+    code, said, errors = here(whole, '--dry-run')
     assert code == 0, errors
     assert f'{len(whole.cases)} cases, {sum(len(case.metrics) for case in whole.cases)} cells planned' in said
     assert not (results / 'results.db').exists()
 
 
-def test_a_required_code_that_no_environment_offers_is_exit_code_3(nightly, planned, site):
+def test_a_required_code_that_no_environment_offers_is_exit_code_3(here, planned, site):
     site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
     whole = planned('local')
     cases = [case.model_copy(update={'environ': ''}) for case in whole.cases if 'hpcc' in case.needs]
     others = [case for case in whole.cases if case.environ and 'hpcc' not in case.needs]
-    code, printed, said = nightly(whole.model_copy(update={'cases': [*cases, *others]}), '--dry-run')
+    code, printed, said = here(whole.model_copy(update={'cases': [*cases, *others]}), '--dry-run')
     assert cases and code == 3 and 'required, and no environment offers them: ' in said and 'hpcc' in said
     assert 'would run, and some cases would have no figure: 1 lacking (exit code 3: something is missing)' in printed
 
@@ -272,9 +273,9 @@ def test_results_that_cannot_be_kept_are_one_line_and_exit_code_4(checkout, line
 def test_scratch_that_cannot_be_written_fails_its_cases_with_the_reason(checkout):
     system = checkout / 'systems' / 'local' / 'system.yaml'
     system.write_text(system.read_text().replace('$PARITY_RESULTS/scratch', '/proc/nowhere'))
-    done = shell('. ci/activate; reframe -c checks/storage/filecopy/filecopy.py -n FileCopy%mode=small-write%clients=one%sync=durable -r; '
-                 'parity verdict', checkout)
-    assert done.returncode == 4, done.stdout[-1500:]
+    ran = reframe(checkout, '-c checks/storage/filecopy/filecopy.py -n FileCopy%mode=small-write%clients=one%sync=durable -r')
+    done = parity('verdict', PARITY_ROOT=str(checkout))
+    assert done.returncode == 4, ran.stdout[-1500:]
     assert 'FileCopy: failed' in done.stdout and '/proc/nowhere' in done.stdout
 
 
