@@ -22,6 +22,7 @@ import pytest
 
 from parity.base import codes
 from parity.measure.rfm import planning
+from parity.measure.session import runner
 from parity.site import identity
 from parity.site.plan import Plan
 
@@ -92,9 +93,9 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(autouse=True, scope='session')
-def _plans_of_a_process_that_has_loaded_reframe():
-    from warm import PLANNING
-    with mock.patch.object(planning, 'subprocess', PLANNING):
+def _plans_and_rehearsals_of_a_process_that_has_loaded_reframe():
+    from warm import SUBPROCESS
+    with mock.patch.object(planning, 'subprocess', SUBPROCESS), mock.patch.object(runner, 'subprocess', SUBPROCESS):
         yield
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from conftest import MARK, TOP, activated
+from warm_server import argv_of
 
 
 @functools.cache
@@ -56,9 +57,9 @@ def nightly(checkout: Path, words: str, **env: str) -> subprocess.CompletedProce
     return _ran(['parity.nightly', *shlex.split(words)], checkout, {**_active(checkout), **env})
 
 
-def _plan(command: list[str], env: dict[str, str], **_) -> subprocess.CompletedProcess:
-    return _ran(command[2:], os.getcwd(), env, merged=True)
+def _run_warm(command: list[str], env: dict[str, str], stderr: int | None = None, **_) -> subprocess.CompletedProcess:
+    return _ran(argv_of(command), os.getcwd(), env, merged=stderr == subprocess.STDOUT)
 
 
-#: Takes the place of the module subprocess in parity.measure.rfm.planning.
-PLANNING = SimpleNamespace(run=_plan, DEVNULL=None, PIPE=None, STDOUT=None)
+#: Takes the place of the module subprocess where parity asks ReFrame for a plan, or rehearses it.
+SUBPROCESS = SimpleNamespace(**{**vars(subprocess), 'run': _run_warm})

@@ -9,9 +9,12 @@ import json
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import tempfile
+import warnings
 from types import SimpleNamespace
+from typing import NoReturn
 
 import reframe.frontend.cli
 import rich.console  # noqa: F401
@@ -19,7 +22,7 @@ import rich.console  # noqa: F401
 # loaded for the commands; Polars and SciPy would start threads
 import parity.check  # noqa: F401
 from parity.measure.rfm import capture, planning  # noqa: F401
-from parity.measure.session import assemble  # noqa: F401
+from parity.measure.session import assemble, runner  # noqa: F401
 from parity.nightly import doctor, guard, run  # noqa: F401
 
 
@@ -32,6 +35,7 @@ def become(argv: list[str], env: dict[str, str], out: str, err: str) -> None:
     sys.argv[:] = argv
     if argv[0] == 'reframe':
         sys.exit(reframe.frontend.cli.main())
+    warnings.filterwarnings('ignore', message='.* found in sys.modules', category=RuntimeWarning)
     runpy.run_module(argv[0], run_name='__main__', alter_sys=True)
 
 
@@ -39,18 +43,37 @@ def exit_code(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def plan(command: list[str], env: dict[str, str], **_) -> SimpleNamespace:
-    """Take the place of subprocess.run in parity.measure.rfm.planning: a night that is a fork forks for its plans."""
-    with tempfile.NamedTemporaryFile('r') as printed:
+def run_forked(command: list[str], env: dict[str, str], stderr: int | None = None, **_) -> subprocess.CompletedProcess:
+    """Take the place of subprocess.run where a night asks ReFrame for a plan or rehearses it: a fork forks again."""
+    with tempfile.TemporaryDirectory(prefix='parity-warm-') as folder:
+        out = f'{folder}/out'
+        err = out if stderr == subprocess.STDOUT else f'{folder}/err'
         child = os.fork()
         if not child:
-            try:
-                become(command[2:], env, printed.name, printed.name)
-            finally:
-                sys.stdout.flush()
-                os._exit(1)     # a plan that was made ended the process before
-        exit_code(child)
-        return SimpleNamespace(stdout=printed.read())
+            end_as(argv_of(command), env, out, err)
+        code = exit_code(child)
+        with open(out) as printed:
+            return subprocess.CompletedProcess(command, code, printed.read())
+
+
+def argv_of(command: list[str]) -> list[str]:
+    """Return `reframe WORDS` of `/path/reframe WORDS`, `MODULE WORDS` of `python -m MODULE WORDS`."""
+    if command[0].endswith('/reframe'):
+        return ['reframe', *command[1:]]
+    return command[2:]
+
+
+def end_as(argv: list[str], env: dict[str, str], out: str, err: str) -> NoReturn:
+    """Run a command and end this process, without what the process that forked had registered for its own end."""
+    code = 1
+    try:
+        become(argv, env, out, err)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else bool(end.code)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def serve() -> dict:
@@ -65,7 +88,7 @@ def serve() -> dict:
 
 if __name__ == '__main__':
     assert len(os.listdir('/proc/self/task')) == 1, 'a fork of a process with threads may wait for ever'
-    planning.subprocess = SimpleNamespace(run=plan, DEVNULL=None, PIPE=None, STDOUT=None)
+    planning.subprocess = runner.subprocess = SimpleNamespace(**{**vars(subprocess), 'run': run_forked})
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = serve()

@@ -26,6 +26,7 @@ from parity.nightly import doctor
 from parity.site import systems
 from parity.site.plan import Plan
 from parity.site.systems import System
+from warm import nightly
 
 #: A site of four hosts and five queues.
 PBSNODES, QSTAT_Q = ((pbs_server.RECORDED / f'site-{name}.txt').read_text() for name in ('nodes', 'queues'))
@@ -358,8 +359,8 @@ def test_doctor_and_the_dry_run_give_one_answer(checkout, slurm, change, code, s
     folder = checkout / 'systems' / 'trial'
     folder.mkdir()
     (folder / 'system.yaml').write_text(SYSTEM.replace('[filecopy, fileset, hpl]', '[]').replace(*change))
-    examined = shell('. ci/activate; parity doctor --system trial --json', checkout)
-    rehearsed = shell('ci/nightly --system trial --dry-run', checkout)
+    examined = parity('doctor', '--system', 'trial', '--json', PARITY_ROOT=str(checkout), RFM_CONFIG_FILES=str(checkout / 'reframe' / 'settings.py'))
+    rehearsed = nightly(checkout, '--system trial --dry-run')
     assert (examined.returncode, rehearsed.returncode) == (code, code), examined.stdout + rehearsed.stdout + rehearsed.stderr
     lacking = [f for f in json.loads(examined.stdout)['findings'] if f['word'] == 'lacking']
     lines = [line for line in rehearsed.stderr.splitlines() if 'warning: ' not in line]
@@ -367,7 +368,7 @@ def test_doctor_and_the_dry_run_give_one_answer(checkout, slurm, change, code, s
     assert said in rehearsed.stderr and ('could not run' in rehearsed.stdout) is not starts
     assert any(f['stops'] for f in lacking) is not starts
     if not starts:
-        night = shell('ci/nightly --system trial', checkout)
+        night = nightly(checkout, '--system trial')
         assert night.returncode == code and said in night.stderr and not (checkout / 'results' / 'results.db').exists(), night.stdout
 
 
