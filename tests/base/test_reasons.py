@@ -5,9 +5,10 @@ import sqlite3
 import pytest
 import yaml
 
-from conftest import TOP, shell
+from conftest import TOP
 from jobs import sessions_of, verdict_of
 from parity.base import reasons
+from warm import reframe
 
 RECORDED = TOP / 'tests' / 'recorded' / 'stderr'
 
@@ -66,7 +67,7 @@ class Foreign(rfm.RunOnlyRegressionTest):
 
 def test_a_line_of_megabytes_does_not_cost_the_session(checkout):
     (checkout / 'checks' / 'compute' / 'loud.py').write_text(LOUD)
-    done = shell('. ci/activate && reframe -c checks/compute/loud.py -r --system local', checkout)
+    done = reframe(checkout, '-c checks/compute/loud.py -r --system local')
     assert 'Ran 2/2' in done.stdout and 'failed to store' not in done.stdout, done.stdout[-2000:]
     stored, = sessions_of(checkout)
     with sqlite3.connect(checkout / 'results' / 'results.db') as conn:

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import TOP, shell
+from conftest import TOP
 from parity.judge.verdict import judge
 from parity.measure.check.threaded import Threaded
 from parity.measure.check.workload import Metric, Workload
 from parity.measure.rfm import planning
 from replay import Replay, check
+from warm import reframe
 
 
 def test_the_plan_knows_what_a_size_never_runs():
@@ -99,7 +100,7 @@ def test_a_figure_out_of_its_range_a_program_that_ran_longer_than_its_job_and_an
     folder = tmp_path / 'compute'
     folder.mkdir()
     (folder / 'probe.py').write_text(PROBE)
-    shell(f'. ci/activate; reframe -c {folder} -r', TOP)
+    reframe(TOP, f'-c {folder} -r')
     cells = {cell.case: cell for cell in judge.newest().cells if cell.metric == 'rate'}
     words = {case.rpartition('=')[2]: (cell.verdict, cell.reason) for case, cell in cells.items()}
     for case in ('zero', 'huge'):

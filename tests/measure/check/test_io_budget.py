@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 
 import sessions
-from conftest import TOP, shell
+from conftest import TOP
 from parity.judge.report import answer
 from parity.measure.check import storage
 from parity.measure.check.sizing import NightBudget, fit
 from sessions import planned, ran, verdict_on
+from warm import reframe
 
 GB = 10**9
 
@@ -55,7 +56,7 @@ def test_a_night_is_taken_in_the_order_of_cases_and_counts_every_run():
 def test_what_does_not_fit_the_budget_of_the_system_is_skipped(checkout, budget, skipped, said):
     file = checkout / 'systems' / 'local' / 'system.yaml'
     file.write_text(re.sub(r'io_budget: .*', f'io_budget: {budget}', file.read_text()))
-    done = shell(". ci/activate && reframe -c checks/storage/filecopy/filecopy.py --dry-run --repeat=2 -n 'FileCopy%mode=.*%clients=one'", checkout)
+    done = reframe(checkout, "-c checks/storage/filecopy/filecopy.py --dry-run --repeat=2 -n 'FileCopy%mode=.*%clients=one'")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if 'SKIP' in line]
     names = [' '.join(re.findall(r'%(?:mode|sync)=(\S+)', line)) for line in lines]

@@ -26,7 +26,7 @@ from parity.nightly import doctor
 from parity.site import systems
 from parity.site.plan import Plan
 from parity.site.systems import System
-from warm import nightly
+from warm import nightly, reframe
 
 #: A site of four hosts and five queues.
 PBSNODES, QSTAT_Q = ((pbs_server.RECORDED / f'site-{name}.txt').read_text() for name in ('nodes', 'queues'))
@@ -243,8 +243,8 @@ def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, slurm):
     assert 'FileCopy %mode=large-copy' in done.stdout
     file = checkout / 'systems' / 'trial' / 'system.yaml'
     assert sum('TODO' in line for line in file.read_text().splitlines()) <= 30
-    done = shell('. ci/activate && reframe --system trial:gpu-h100 -c checks/storage/filecopy/filecopy.py '
-                 '-n FileCopy%mode=small-copy%clients=one%sync=durable --dry-run', checkout)
+    done = reframe(checkout, '--system trial:gpu-h100 -c checks/storage/filecopy/filecopy.py '
+                   '-n FileCopy%mode=small-copy%clients=one%sync=durable --dry-run')
     assert done.returncode == 0, done.stdout + done.stderr
     script, = (checkout / 'results' / 'stage').rglob('rfm_job.sh')
     for line in ('--partition=gpu', '--account=bench', '--gres=gpu:h100:4', '--time=1:0:0'):

@@ -12,7 +12,6 @@ from reframe.frontend.executors import policies
 
 import pbs_server
 import slurm_site
-from conftest import shell
 from parity.base import reasons
 from parity.base.reasons import Kind
 from parity.judge.store.case_record import CaseRecord, JobTimes
@@ -21,6 +20,7 @@ from parity.measure.scheduler import command, pbs, scheduled
 from parity.measure.scheduler.pbs import PbsNode
 from pbs_server import COMMANDS, printed
 from slurm_site import REFUSED
+from warm import reframe
 
 FULL = 'qsub: Maximum number of jobs already in queue'
 
@@ -601,7 +601,7 @@ def test_the_nodes_that_a_job_may_have(queue, wanted, names):
 def dry_run(checkout, server):
     """Dry-run checks for example-pbs; returns the run, and the job scripts."""
     def run(options):
-        done = shell(f'. ci/activate && reframe --system example-pbs:cpu -c checks/compute -c checks/network {options} --dry-run', checkout, RFM_COLORIZE='n')
+        done = reframe(checkout, f'--system example-pbs:cpu -c checks/compute -c checks/network {options} --dry-run', RFM_COLORIZE='n')
         return done, [f.read_text() for f in (checkout / 'results' / 'stage').rglob('rfm_job.sh')]
     return run
 

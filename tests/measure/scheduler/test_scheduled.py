@@ -18,6 +18,7 @@ from parity.judge.store.case_record import CaseRecord
 from parity.measure.scheduler import command, placement, scheduled
 from parity.measure.scheduler.placement import Place, Ran, Rank, RankLayout
 from parity.site import identity
+from warm import reframe
 
 NODE = TOP / 'jobs' / 'programs' / 'node.sh'
 
@@ -46,7 +47,7 @@ def test_an_option_that_a_scheduler_would_misread_is_refused(made, said):
 
 
 def test_a_job_option_that_reframe_would_wait_for_ever_for_ends_the_case(checkout):
-    done = shell('. ci/activate && reframe --system example-pbs:cpu -c checks/compute/hpl/hpl.py -n Hpl -J j=oe --dry-run', checkout)
+    done = reframe(checkout, '--system example-pbs:cpu -c checks/compute/hpl/hpl.py -n Hpl -J j=oe --dry-run')
     assert done.returncode == 1 and "'-j oe' joins the files of a PBS job" in done.stdout
 
 

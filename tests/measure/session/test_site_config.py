@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from commands import parity
 from conftest import needs_cc, shell
 from parity.base.errors import UsageError
 from parity.measure.rfm import adopt
 from parity.measure.session import assemble
 from parity.site import systems
+from warm import reframe
 
 SETTINGS = """\
 site_configuration = {
@@ -73,9 +75,9 @@ def site(checkout) -> Path:
 @needs_cc
 def test_a_check_runs_under_the_settings_of_its_site_and_is_judged(checkout, site):
     (site / 'settings.py').write_text(SETTINGS.replace("'stagedir': '/nowhere', ", ''))
-    done = shell('. ci/activate && reframe -c checks/ -r --system site --mode=ours', checkout, RFM_COLORIZE='n')
+    done = reframe(checkout, '-c checks/ -r --system site --mode=ours', RFM_COLORIZE='n')
     assert '[       OK ] (1/1) With' in done.stdout, done.stdout + done.stderr
-    cells = json.loads(shell('. ci/activate && parity verdict --json', checkout).stdout)['cells']
+    cells = json.loads(parity('verdict', '--json', PARITY_ROOT=str(checkout)).stdout)['cells']
     words = {cell['partition']: (cell['environ'], cell['verdict'], cell['value']) for cell in cells}
     assert words == {'cpu': ('gnu', 'unreferenced', 7), 'old': ('', 'skipped', None)}
 
@@ -94,7 +96,7 @@ partitions:
   - {{name: cpu, scheduler: local, launcher: local, extras: {{cores: 1, memory_bytes: 1}}}}
   - {{name: old, scheduler: local, launcher: local, extras: {{cores: 1, memory_bytes: 1}}}}
 """)
-    done = shell(f'. ci/activate && reframe -c {site}/check.py -r --system site', checkout, RFM_COLORIZE='n')
+    done = reframe(checkout, f'-c {site}/check.py -r --system site', RFM_COLORIZE='n')
     ended = [line for line in done.stdout.splitlines() if '/1) With' in line]
     assert len(ended) == 1 and '@site:cpu+gnu' in ended[0] and ' OK ]' in ended[0], done.stdout + done.stderr
 

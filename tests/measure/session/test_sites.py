@@ -25,7 +25,8 @@ import reframe.core.backends as backends
 from pydantic import ValidationError
 from reframe.core.config import load_config
 
-from conftest import TOP, shell
+import warm
+from conftest import TOP
 from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.measure import machine
@@ -169,7 +170,7 @@ def test_a_network_names_its_interface_and_what_makes_mpi_take_it(network, said)
 
 @pytest.mark.skipif(not shutil.which('mpirun'), reason='mpirun is absent')
 def test_a_case_takes_the_network_that_it_is_asked_to(checkout):
-    shell(". ci/activate && reframe -c checks/network/pingpong --system onebox:physical -S network=slow --dry-run", checkout)
+    warm.reframe(checkout, '-c checks/network/pingpong --system onebox:physical -S network=slow --dry-run')
     text, = scripts(checkout, 'onebox').values()
     assert 'export OMPI_MCA_btl_tcp_if_include=eth1' in text
     before, after = (text.index(f'>network.{when} ') for when in ('before', 'after'))
@@ -188,7 +189,7 @@ def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
     data = site('partitions.0.descr', 'a;b')
     data['partitions'][0]['extras']['filesystems']['scratch'] = '/x;touch pwned'
     (checkout / 'systems' / 'example-slurm' / 'system.yaml').write_text(json.dumps(data))
-    shell(". ci/activate && reframe -c checks/ --system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run", checkout)
+    warm.reframe(checkout, "-c checks/ --system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run")
     file, = scripts(checkout, 'example-slurm')
     subprocess.run(['bash', '-c', 'module() { [ "$1" != load ] || export LOADEDMODULES+=":$2"; }; python3() { :; }; . ./rfm_job.sh'], cwd=file.parent, check=True)
     assert not (file.parent / 'pwned').exists()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import belong_to, copied, shell
+from conftest import belong_to, copied
 from parity.judge.verdict import judge
 from parity.judge.verdict.model import Verdict
+from warm import reframe
 
 CHECK = '''
 """Toy: a program that prints what a test says."""
@@ -67,7 +68,7 @@ def judged(tmp_path_factory, surveyed) -> Verdict:
     with pytest.MonkeyPatch.context() as patch:
         belong_to(copy, patch)
         surveyed(copy, copy / 'results')
-        shell('. ci/activate; reframe -c checks/compute/toy -n Toy -r', copy)
+        reframe(copy, '-c checks/compute/toy -n Toy -r')
         patch.setenv('PARITY_ROOT', str(copy))
         return judge.newest()
 
