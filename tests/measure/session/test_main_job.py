@@ -12,10 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 import sessions as made
-from conftest import belong_to, copied, shell
+from conftest import activated, belong_to, copied, shell
 from jobs import HPCC, QUICK, one_at_a_time, sessions_of, verdict_of
 from parity.judge.store import writing
 from parity.nightly import guard
+from warm import nightly, reframe
 
 LINE = '. ci/activate && reframe -c checks/ -r'
 CASE = 'FileCopy%mode=small-write%clients=one%sync=durable'
@@ -35,7 +36,7 @@ def measured(tmp_path_factory):
         site.write_text(site.read_text().replace('    extras:\n', f'    extras:\n      memory_bytes: {96 << 20}\n', 1))
         store_impossible_nights()
         propose_and_accept(copy)
-        rehearsed = shell('. ci/activate && reframe -c checks/ --dry-run --exec-policy=serial', copy, RFM_COLORIZE='n').stdout
+        rehearsed = reframe(copy, '-c checks/ --dry-run --exec-policy=serial', RFM_COLORIZE='n').stdout
         cases = one_of_each(rehearsed)
         done = shell(f"{LINE} -n '^({'|'.join(cases)})$'", copy, RFM_COLORIZE='n')
         code, verdict = verdict_of(copy)
@@ -158,7 +159,7 @@ def test_without_an_mpi_a_code_is_skipped_unless_the_system_requires_it(checkout
     for name in ('bash', 'sh', 'env', 'dirname', 'python3', 'cat', 'hostname', 'uname', 'nproc', 'mkdir', 'ls'):
         if found := shutil.which(name):
             (tools / name).symlink_to(found)
-    done = shell(f"ci/nightly --repeats=1 -n 'Hpcc|{CASE}'", checkout, PATH=str(tools))
+    done = nightly(checkout, f"--repeats=1 -n 'Hpcc|{CASE}'", PATH=activated(checkout, str(tools)))
     assert done.returncode == code, done.stdout[-1500:] + done.stderr
     printed = ' '.join(done.stdout.split())
     assert said in printed and 'parity doctor --system local' in printed, done.stdout[-2500:]
