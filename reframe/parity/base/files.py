@@ -22,8 +22,8 @@ def write(file: Path, text: str | bytes) -> Path:
 
     Follows a link, except below results/ (`_place`)."""
     content = text.encode() if isinstance(text, str) else text
-    with _replaced(file, content, to_the_disk=True):
-        return _place(file)
+    with _replaced(file, content, to_the_disk=True) as place:
+        return place
 
 
 def update(file: Path, text: str) -> Path:
@@ -39,10 +39,11 @@ def write_all(contents: dict[Path, bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator[None]:
-    """Write a file beside ``file`` that takes its place at the end. An OSError without a name names ``file``.
+def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator[Path]:
+    """Write a file beside ``file`` that takes its place at the end; yields that place.
 
-    Others may write in the folder: nobody can know the name, and all goes through one descriptor."""
+    An OSError without a name names ``file``. Others may write in the folder: nobody can know the name, and all goes
+    through one descriptor."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{secrets.token_hex(8)}')
@@ -55,7 +56,7 @@ def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator
             out.flush()
             if to_the_disk:
                 os.fsync(out.fileno())
-        yield
+        yield file
         os.replace(aside, file)
     except OSError as err:      # a full disk, found while writing, names no file
         if err.filename in (None, aside, str(aside)):
