@@ -47,6 +47,8 @@ LONG = ('test_main_job.py', 'test_interruptions.py', 'test_study_run.py', 'test_
 def pytest_configure():
     """No controller of this machine answers a test, except one that PARITY_CLUSTER or PARITY_PBS is for."""
     os.environ[MARK] = f'{os.getpid()} {time.time()}'
+    os.environ.setdefault('POLARS_MAX_THREADS', '1')    # frames are small, and other workers have the other cores
+    os.fsync = lambda descriptor: None                  # the disk keeps nothing for later
     if not os.environ.get('PARITY_CLUSTER') and not os.environ.get('PARITY_PBS'):
         os.environ['SLURM_CONF'] = os.environ['PBS_CONF_FILE'] = os.devnull
         os.environ['PBS_SERVER'] = 'no-server.invalid'

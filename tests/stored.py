@@ -24,6 +24,7 @@ class Stored:
         paths.database().parent.mkdir(parents=True, exist_ok=True)
         self.database = sqlite3.connect(paths.database())
         self.database.executescript(
+            'PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY;'      # nothing waits for the disk
             'CREATE TABLE IF NOT EXISTS sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, '
             'json_blob TEXT, report_file TEXT);'
             'CREATE TABLE IF NOT EXISTS testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, '
