@@ -19,6 +19,7 @@ import typer.main
 from conftest import PATIENCE, TOP
 from parity import cli
 from parity.base import codes
+from parity.judge.report import templates
 
 #: Typer makes its parsers of all commands for each call: that took longer than most answers.
 typer.main.get_command = functools.cache(typer.main.get_command)
@@ -62,13 +63,16 @@ def _exit_code(call: Callable[[], object]) -> int:
 
 
 def _forget() -> None:
-    """What a process before this one read is unknown to it, but for the codes of this checkout, which no test changes."""
+    """What a process before this one read is unknown to it, but for what no test changes: the templates, and the codes of
+    this checkout."""
     own = Path(os.environ.get('PARITY_ROOT') or TOP, 'checks')
-    kept = codes._below if own == TOP / 'checks' or not own.is_dir() else None
+    kept = {templates.environment}
+    if own == TOP / 'checks' or not own.is_dir():
+        kept.add(codes._below)
     for name, module in list(sys.modules.items()):
         if name.startswith('parity.'):
             for value in list(vars(module).values()):
-                if value is not kept and callable(getattr(value, 'cache_clear', None)):
+                if callable(getattr(value, 'cache_clear', None)) and value not in kept:
                     value.cache_clear()
 
 
