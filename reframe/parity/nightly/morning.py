@@ -25,10 +25,12 @@ def _of_system(system: str, sessions: Collection[str], earlier: Collection[str])
     if not set(stored) & set(earlier):
         new = new[-1:]
     notice = notify.prepared(system)
-    verdict = judge.newest(system=system)
+    if not new:
+        verdict = judge.newest(system=system)
+        console.lines(answer.lines(verdict))
+        return verdict.exit_code
     for uuid in new:
-        verdict = notice.recorded(judge.newest(uuid)) or verdict
+        verdict = notice.recorded(judge.newest(uuid))
     console.lines(answer.lines(verdict))
-    if new:
-        notice.judged(verdict)
+    notice.judged(verdict)
     return verdict.exit_code
