@@ -183,11 +183,14 @@ def rows(uuids: Iterable[str]) -> pl.LazyFrame:
     return pl.concat(frames) if frames else pl.LazyFrame(schema=_TYPES)
 
 
-def planned(uuid: str) -> pl.DataFrame:
-    """Return the cells that a session planned and an environment can run, with the columns of PLANNED."""
+def planned(*uuids: str) -> dict[str, list[dict[str, Any]]]:
+    """Return, by session, the cells that it planned and an environment can run, with the columns of PLANNED.
+
+    Has [] for a session without such cells."""
     has_environment = pl.col('environ') != ''
-    of_plan = rows([uuid]).filter('planned', has_environment)
-    return of_plan.select(PLANNED).unique().collect()
+    of_plans = rows(uuids).filter('planned', has_environment)
+    cells = of_plans.select('session', *PLANNED).unique().collect()
+    return cells.rows_by_key('session', named=True)
 
 
 def _place(system: str) -> tuple[str, Path, tuple[tuple[str, float], ...]]:

@@ -716,7 +716,7 @@ def _ended(night: Session, here: set[tuple], holding: list[Retired]) -> list[str
     ``here``: the cells that tonight has, or misses. ``holding``: the retired entries."""
     from parity.judge.store import history  # it loads polars
     rows = []
-    for row in history.planned(night.uuid).to_dicts():
+    for row in history.planned(night.uuid)[night.uuid]:
         is_retired = any(_retires(entry, row) for entry in holding)
         if _cell(row) not in here and not is_retired:
             rows.append(row)
@@ -771,9 +771,10 @@ def _before(session: Session, system: str, never_ran: set[str]) -> list[tuple[Ro
         return []
     from parity.judge.store import history  # it loads polars
     oldest_first = sorted(last.items(), key=lambda item: item[1].start)
+    cells_of = history.planned(*(night.uuid for _, night in oldest_first))
     newest: dict[tuple, tuple[Row, Session]] = {}
     for (_, is_same), night in oldest_first:
-        for row in history.planned(night.uuid).to_dicts():
+        for row in cells_of[night.uuid]:
             if is_same or incidents.row_name(row, system) in never_ran:
                 newest[_cell(row)] = row, night
     return list(newest.values())

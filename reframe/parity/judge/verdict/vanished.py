@@ -27,10 +27,11 @@ def expected(session: Session, system: str) -> list[tuple[Row, Session]]:
     earlier = takewhile(lambda night: night.uuid != session.uuid, database.sessions(system))
     imported = [night for night in earlier if night.is_imported]
     nights = imported[-NIGHTS:]
+    cells_of = history.planned(*(night.uuid for night in nights))
     places: dict[tuple, list[int]] = defaultdict(list)
     newest: dict[tuple, Row] = {}
     for place, night in enumerate(nights):
-        for row in history.planned(night.uuid).to_dicts():
+        for row in cells_of[night.uuid]:
             cell = tuple(row[name] for name in CELL)
             places[cell].append(place)
             newest[cell] = row
