@@ -259,13 +259,14 @@ def test_a_partition_that_the_system_lacks_comes_with_the_line_to_add(site, resu
 
 
 @pytest.mark.parametrize('key', ['unique_name', 'display_name', 'result', 'fail_reason', 'filename', 'tags', 'job_nodelist', 'perfvalues', 'jobid'])
-@pytest.mark.parametrize('value', [5, {'a': 1}, None, [[]]], ids=str)
-def test_a_value_of_another_type_costs_a_line_and_no_night(site, results, tmp_path, key, value):
-    file = database(tmp_path / 'old.db', *['a'] * 3)
+def test_a_value_of_another_type_costs_a_line_and_no_night(site, results, tmp_path, key):
+    values = 5, {'a': 1}, None, [[]]
+    file = database(tmp_path / 'old.db', *['abcd'] * 3)
     with closing(sqlite3.connect(file)) as conn:
         text, = conn.execute('SELECT json_blob FROM sessions WHERE uuid = ?', ('n2',)).fetchone()
         report = json.loads(text)
-        report['runs'][0]['testcases'][0][key] = value
+        for case, value in zip(report['runs'][0]['testcases'], values, strict=True):
+            case[key] = value
         conn.execute('UPDATE sessions SET json_blob = ? WHERE uuid = ?', (json.dumps(report), 'n2'))
         conn.commit()
     sentences = '\n'.join(imported.run(Path(file), False).sentences)
@@ -275,15 +276,19 @@ def test_a_value_of_another_type_costs_a_line_and_no_night(site, results, tmp_pa
 
 
 @pytest.mark.parametrize('unit', ['GB/s', 's'])
-@pytest.mark.parametrize('value', ['5e-324', '1e308', 'inf', 'nan', '-inf'])
-def test_a_figure_that_no_machine_has_is_left_and_its_run_is_wrong(site, results, tmp_path, value, unit):
-    perflog(tmp_path / 'a.log', *['ab'] * 12)
-    bad = row(BEGAN + 12 * DAY, 'Test_a', value) + row(BEGAN + 12 * DAY, 'Test_b')
-    file = add(tmp_path, bad)
+def test_a_figure_that_no_machine_has_is_left_and_its_run_is_wrong(site, results, tmp_path, unit):
+    values = {'Test_a': '5e-324', 'Test_b': '1e308', 'Test_c': 'inf', 'Test_d': 'nan', 'Test_e': '-inf'}
+    perflog(tmp_path / 'a.log', *['abcdef'] * 12)
+    bad = [row(BEGAN + 12 * DAY, name, value) for name, value in values.items()]
+    file = add(tmp_path, *bad, row(BEGAN + 12 * DAY, 'Test_f'))
     text = Path(file).read_text().replace('GB/s', unit)
     Path(file).write_text(text)
     done = parity('import', file)
-    assert done.returncode == 1 and 'is no number' in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
+    for name in values:
+        assert f'figure a of {name} that is no number' in done.stdout
+    wrong = [cell.case for cell in judge.newest().cells if cell.verdict == 'wrong' and 'no figure is a number' in cell.reason]
+    assert sorted(wrong) == [*values]
     assert parity('report').returncode == 0
 
 
