@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import typer.main
@@ -69,11 +70,22 @@ def _forget() -> None:
     kept = {templates.environment}
     if own == TOP / 'checks' or not own.is_dir():
         kept.add(codes._below)
+    for cached in _cached():
+        if cached not in kept:
+            cached.cache_clear()
+
+
+#: The functions of each module of parity's that keep their answers.
+_keeping: dict[ModuleType, list[Callable]] = {}
+
+
+def _cached() -> Iterator[Callable]:
+    """Yield parity's functions that keep their answers. A module is searched once: that takes longer than most answers."""
     for name, module in list(sys.modules.items()):
-        if name.startswith('parity.'):
-            for value in list(vars(module).values()):
-                if callable(getattr(value, 'cache_clear', None)) and value not in kept:
-                    value.cache_clear()
+        if name.startswith('parity.') and module not in _keeping:
+            _keeping[module] = [value for value in vars(module).values() if callable(getattr(value, 'cache_clear', None))]
+    for functions in _keeping.values():
+        yield from functions
 
 
 @contextlib.contextmanager

@@ -42,8 +42,8 @@ def write_all(contents: dict[Path, bytes]) -> None:
 def _replaced(file: Path, content: bytes, to_the_disk: bool = False) -> Iterator[Path]:
     """Write a file beside ``file`` that takes its place at the end; yields that place.
 
-    An OSError without a name names ``file``. Others may write in the folder: nobody can know the name, and all goes
-    through one descriptor."""
+    An OSError without a name names ``file``. Others may write in the folder: nobody can know the name, and all
+    goes through one descriptor."""
     file = _place(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f'.{file.name}.{secrets.token_hex(8)}')
