@@ -35,9 +35,10 @@ def night(stored, value: float, reference: float | None = None, **other):
 @pytest.mark.parametrize('before', [2, 12, 20])
 def test_a_line_says_that_the_own_reference_of_a_check_changed_from_what_and_since_when(stored, site, before):
     stored.count = PAST
-    for _ in range(before):
-        verdict, _ = night(stored, 100.0, 100.0)
-        assert not verdict.warnings
+    for _ in range(before - 1):
+        store(stored, 100.0, 100.0)
+    verdict, _ = night(stored, 100.0, 100.0)
+    assert not verdict.warnings
     said = f"Toy.hpl@local:default: the check's own reference changed from 100 to 1 Gflop/s on {day(PAST + before)}"
     for _ in range(3):
         verdict, cell = night(stored, 50.0, 1.0)
@@ -54,7 +55,10 @@ def test_a_line_says_that_the_own_reference_of_a_check_changed_from_what_and_sin
 def test_a_figure_a_thousand_times_as_fast_is_impossible_for_as_long_as_it_lasts(stored, site, reference, nights):
     for _ in range(nights):
         store(stored, 100.0, reference)
-    for _ in range(14 if nights > 10 or reference else 2):
+    for number in range(14 if nights > 10 or reference else 2):
+        if number not in (0, 1, 5, 6, 13):      # judging begins on night 11
+            store(stored, 1e17, reference)
+            continue
         verdict, cell = night(stored, 1e17, reference)
         assert (cell.verdict, verdict.exit_code) == ('impossible', 1), cell.reason
         assert '1e+15 times as fast as' in cell.reason and 'look at what the program printed' in cell.reason
@@ -79,13 +83,14 @@ def test_what_may_be_an_improvement_is_none_that_is_impossible(stored, site, usu
 @pytest.mark.parametrize('nights', [1, 12, 20])
 def test_the_most_that_a_time_may_take_is_not_what_it_usually_takes(stored, site, nights):
     """cscs-reframe-tests allows a build of 50 ms one minute."""
-    def built(seconds: float):
+    def built(*seconds: float):
+        """Store nights, and return the cell of the last one."""
         metrics = {'hpl': made.METRICS[0], 'latency': {'unit': 's', 'better': 'lower'}}
-        stored.add(case(latency=seconds, refs={'latency': (60.0, None, 0.1)}, parity={'metrics': metrics}))
+        for value in seconds:
+            stored.add(case(latency=value, refs={'latency': (60.0, None, 0.1)}, parity={'metrics': metrics}))
         return next(cell for cell in judge.newest().cells if cell.metric == 'latency')
-    for _ in range(nights):
-        cell = built(0.05)
-        assert cell.verdict in ('ok', 'blind'), cell.reason
+    cell = built(*[0.05] * nights)
+    assert cell.verdict in ('ok', 'blind'), cell.reason
     cell = built(1e-6)
     assert (cell.verdict == 'impossible') == (nights > 10), cell.reason
 
