@@ -45,18 +45,19 @@ class Step:
         return max(_LEAST, self.seconds * nodes / _LIMITED)
 
 
-def _parity(*words: str, seconds: float) -> Step:
-    return Step(('-m', 'parity.cli', *words), seconds)
+def _parity(*words: str, seconds: float, megabytes: float = 600) -> Step:
+    return Step(('-m', 'parity.cli', *words), seconds, megabytes)
 
 
 STEPS = {
     'plan': Step(('-c', _PLAN), seconds=30),
     'run': Step((f'{sys.exec_prefix}/bin/reframe', *_WHAT), seconds=1800, megabytes=1000),
     'verdict': _parity('verdict', '--json', seconds=10),
-    'report': _parity('report', seconds=30),
+    'report': _parity('report', seconds=30, megabytes=1100),
     'nodes': _parity('nodes', seconds=5),
-    'summary': _parity('summary', seconds=10),
-    'export': _parity('export', '--openmetrics', 'metrics.txt', '--csv', 'figures.csv', seconds=10),
+    'summary': _parity('summary', seconds=15, megabytes=700),
+    'export': _parity('export', '--openmetrics', 'metrics.txt', '--csv', 'figures.csv',
+                      seconds=15, megabytes=700),
 }
 
 
