@@ -24,7 +24,7 @@ from parity.base import errors
 NODES, IN_FLIGHT = 1000, 100
 #: The limits of a step hold for so many nodes. For fewer nodes the seconds are fewer in proportion.
 _LIMITED = 10_000
-#: Seconds that a step may take on the smallest site: most of them start Python.
+#: Seconds that a step may take on the smallest site: it starts Python.
 _LEAST = 3.0
 _WHAT = ('--system', 'simulated', '-c', 'checks', '-n', '^Stream%threads=all', '--distribute=all', '-r')
 _PLAN = f'from parity.measure.rfm import planning; print(len(planning.of_command({list(_WHAT)}).cases))'

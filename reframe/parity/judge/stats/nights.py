@@ -19,8 +19,7 @@ _RANGE = np.array([np.nan, np.nan, 1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.8
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of which most are alike. ``names``: each of them once, sorted. ``number``: the place of each text in
-    these."""
+    """Texts of which most are alike. ``names``: each text once, sorted. ``number``: where there each text is."""
 
     names: np.ndarray
     number: np.ndarray

@@ -13,7 +13,7 @@ import scipy
 
 #: Fewer peers than these say nothing. From MANY on, centre and scatter are robust, and all nodes share the centre.
 FEWEST, MANY = 3, 12
-#: A node of more than so many is held against all of them, itself too: it moves their median by a thousandth.
+#: A node of more than so many is held against all nodes, itself too: it moves their median by a thousandth.
 _LARGE = 1000
 #: A drop counts from DROP on. One of DOUBT that is not clear says nothing. Peers never count as closer together
 #: than CLOSEST (of the logarithm).
