@@ -540,7 +540,7 @@ def _coverage(cells: list[Cell], plan: Plan, absent: dict[str, str], spack: bool
         able = {code.feature, code.stand_in}
         is_selected = not able.isdisjoint(needing)
         is_loaded = not able.isdisjoint(loaded)
-        is_broken = paths.named(code.file) in broken
+        is_broken = bool(broken) and paths.named(code.file) in broken
         if not (is_selected or is_loaded or is_broken):
             continue
         coverage = _of_code(code, cells, needing)
