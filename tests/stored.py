@@ -6,15 +6,31 @@ import datetime
 import json
 import os
 import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sessions as made
 from nights import DAY, start
 from parity.base import paths
+from parity.judge.store import database
 from sessions import case
 
 __all__ = ['Stored', 'case', 'day', 'output']
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Nights that a test stored, with the files that parity made as it read them."""
+
+    sessions: sqlite3.Connection
+    cache: dict[str, bytes]
+    count: int
+
+
+#: By what the nights are.
+_kept: dict[str, Kept] = {}
 
 
 class Stored:
@@ -47,6 +63,31 @@ class Stored:
         self.database.commit()
         self.count += 1
         return uuid
+
+    def once(self, nights: str, store: Callable[[], None]) -> None:
+        """Do ``store``, which stores these nights. The first nights of a test are copied where an earlier test had the same.
+
+        parity reads a session once: the copy has what it read."""
+        if self.database.execute('SELECT 1 FROM sessions').fetchone():
+            store()
+            return
+        nights = f'{nights} from {self.count}'
+        cache = database.cache()
+        if nights in _kept:
+            kept = _kept[nights]
+            kept.sessions.backup(self.database)
+            cache.mkdir(parents=True, exist_ok=True)
+            for name, content in kept.cache.items():
+                (cache / name).write_bytes(content)
+            self.count = kept.count
+            return
+        store()
+        from parity.judge.store import history      # it loads polars
+        history.load('local', reruns=True)
+        sessions = sqlite3.connect(':memory:')
+        self.database.backup(sessions)
+        files = {file.name: file.read_bytes() for file in cache.iterdir()}
+        _kept[nights] = Kept(sessions, files, self.count)
 
     def __call__(self, uuid: str, *cases: dict[str, Any], **info: Any) -> str:
         """A session that planned Toy, whatever it ran."""

@@ -54,8 +54,10 @@ def quiet(n: int = 12, at: float = 100.0, cv: float = 0.005) -> list[float]:
 
 
 def nights(history, values, **other) -> None:
-    for value in values:
-        history.add(case(value, **other))
+    def fill() -> None:
+        for value in values:
+            history.add(case(value, **other))
+    history.once(f'{values} {other}', fill)
 
 
 def proposed(**options) -> dict[str, object]:

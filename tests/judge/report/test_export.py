@@ -150,14 +150,14 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 
 def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
-    run = '. ci/activate && reframe -c checks/ -n "FileCopy %mode=small-copy %clients=one %sync=as-is" -r'
+    run = '. ci/activate && reframe -c checks/storage/filecopy -n "FileCopy %mode=small-copy %clients=one %sync=as-is" -r'
     server = http.server.HTTPServer(('127.0.0.1', 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with (checkout / 'systems/local/system.yaml').open('a') as file:
         file.write(f'httpjson: {{url: "http://127.0.0.1:{server.server_port}/x", extras: {{site: here}}, ignore_keys: [check_parity], '
                    "extra_headers: {Authorization: 'Bearer $TOKEN'}, secrets: [TOKEN]}\n")
     try:
-        assert shell('. ci/activate && reframe -c checks/ -l', checkout).returncode == 0, 'only a run needs the secrets'
+        assert shell('. ci/activate && reframe -c checks/storage/filecopy -l', checkout).returncode == 0, 'only a run needs the secrets'
         lacks = shell(run, checkout)
         assert lacks.returncode == 2 and 'httpjson.secrets: not set in the environment: TOKEN' in lacks.stderr
         done = shell(run, checkout, TOKEN='hunter2')

@@ -64,7 +64,8 @@ def test_the_chance_of_many_alarms(count, mean, chance):
 
 @pytest.mark.usefixtures('red_at_once')
 def test_a_week_with_an_incident_that_is_back(stored, site):
-    nights(stored, *[100.0, 100.2, 99.8] * 3, 80.0, 100.0, 100.1, 80.0)
+    nights(stored, *[100.0, 100.2, 99.8] * 3, ago=4, recorded=False)
+    nights(stored, 80.0, 100.0, 100.1, 80.0)
     done = process('summary', '--since', '7d')
     assert done.returncode == 0, done.stderr
     said = ' '.join(done.stdout.split())

@@ -25,10 +25,13 @@ FLAPPING = [100, 50, 100, 100, 50, 50, 100, 100, 50] * 4
 def store(stored, nights: list[float], rerun: bool = True, seed: int = 1) -> None:
     """Store nights of three runs; those below the bound were run again, and were as low."""
     noise = random.Random(seed)
-    for level in nights:
-        uuid = stored.add(*[case(level * noise.gauss(1, 0.003), **REFS) for _ in range(3)])
-        if level < 95 and rerun:
-            stored.add(*[case(level * noise.gauss(1, 0.003), **REFS) for _ in range(3)], **{RERUN_OF: uuid})
+
+    def fill() -> None:
+        for level in nights:
+            uuid = stored.add(*[case(level * noise.gauss(1, 0.003), **REFS) for _ in range(3)])
+            if level < 95 and rerun:
+                stored.add(*[case(level * noise.gauss(1, 0.003), **REFS) for _ in range(3)], **{RERUN_OF: uuid})
+    stored.once(f'{nights} {rerun} {seed} {REFS}', fill)
 
 
 def tonight(stored, level: float, again: float | None = None):
@@ -166,8 +169,11 @@ def test_one_bad_night_opens_no_incident_and_the_second_is_one_that_began_on_the
 def store_calm(stored, count: int, refs: dict) -> None:
     """Store nights that scatter by .5 %."""
     noise = random.Random(3)
-    for _ in range(count):
-        stored.add(*[case(100 * noise.gauss(1, 0.005), refs=refs)] * 3)
+
+    def fill() -> None:
+        for _ in range(count):
+            stored.add(*[case(100 * noise.gauss(1, 0.005), refs=refs)] * 3)
+    stored.once(f'{count} calm {refs}', fill)
 
 
 @pytest.mark.parametrize('good, second', [(13, ('red', 1, ['1 new'])), (14, ONCE)])

@@ -22,8 +22,10 @@ def night(stored, hpl: float, facts=None, **other) -> str:
 
 
 def history(stored, count: int = 30, **other) -> None:
-    for n in range(count):
-        night(stored, VALUES[n % 10] + n % 3 / 10, **other)
+    def fill() -> None:
+        for n in range(count):
+            night(stored, VALUES[n % 10] + n % 3 / 10, **other)
+    stored.once(f'{count} of {other}', fill)
 
 
 def said(uuid: str = '') -> tuple:
@@ -114,11 +116,17 @@ def test_another_unit_is_other_work(stored):
     ('mitigations', 'on', 'maintenance was', 'mitigations off -> on on node01', 5)])
 def test_a_slowdown_that_comes_with_a_change_of_its_node_is_told_and_names_it_alone(stored, fact, value, kind, what, drop):
     machine = {'hostname': 'node01', 'kernel': '6.1', 'model_name': 'A', 'memory_bytes': 2**34, 'mitigations': 'off'}
-    for n in range(36):
-        if n == 34:
-            assert f'{kind} on {day(30)}' in said()[1].reason
-        own = {**machine, 'governor': 'a' if n < 20 else 'b' if n < 34 else 'c'}          # maintenance before and since
-        night(stored, VALUES[n % 10] - drop * (n >= 30), facts={'machine': {**own, **({fact: value} if n >= 30 else {})}})
+
+    def fill() -> None:
+        for n in range(30):
+            night(stored, VALUES[n % 10], facts={'machine': {**machine, 'governor': 'a' if n < 20 else 'b'}})       # maintenance
+    stored.once('of one machine', fill)
+    changed = {**machine, fact: value}
+    for n in range(30, 34):
+        night(stored, VALUES[n % 10] - drop, facts={'machine': {**changed, 'governor': 'b'}})
+    assert f'{kind} on {day(30)}' in said()[1].reason
+    for n in range(34, 36):
+        night(stored, VALUES[n % 10] - drop, facts={'machine': {**changed, 'governor': 'c'}})       # maintenance since
     _, cell, lines = said()
     assert (cell.state, cell.verdict) == ('slow', 'regressed')
     assert [change.what for change in cell.cause.changes] == [what] and cell.cause.changes[0].when[:10] == day(30)
