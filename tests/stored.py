@@ -82,7 +82,7 @@ class Stored:
             self.count = kept.count
             return
         store()
-        from parity.judge.store import history      # it loads polars
+        from parity.judge.store import history  # it loads polars
         history.load('local', reruns=True)
         sessions = sqlite3.connect(':memory:')
         self.database.backup(sessions)
