@@ -14,9 +14,8 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from dev.bench.browser import Browser, browser_program
+from dev.bench.page import is_quick
 from dev.bench.simulated import Site
 from dev.bench.took import Took, at_most, took
 from parity.base import errors
@@ -28,8 +27,6 @@ _LIMITED = 10_000
 _LEAST = 3.0
 _WHAT = ('--system', 'simulated', '-c', 'checks', '-n', '^Stream%threads=all', '--distribute=all', '-r')
 _PLAN = f'from parity.measure.rfm import planning; print(len(planning.of_command({list(_WHAT)}).cases))'
-#: The limits of the page: bytes, and seconds until Chromium shows it.
-_PAGE_BYTES, _PAGE_SECONDS = 5e6, 1.0
 
 
 @dataclass(frozen=True)
@@ -103,19 +100,10 @@ def _kept(name: str, cost: Took, nodes: int) -> bool:
 def _page(site: Site) -> bool:
     """Print the size of the report's first page and the time to open it; return whether it keeps to the limits."""
     folder = site.results / 'report'
-    page = folder / 'index.html'
-    others = [file for file in folder.rglob('*.html') if file != page]
+    first = folder / 'index.html'
+    others = [file for file in folder.rglob('*.html') if file != first]
     total = sum(file.stat().st_size for file in others) / 1e6
-    is_small = at_most(f'the page; {len(others)} others have {total:.1f} MB', page.stat().st_size / 1e6,
-                       _PAGE_BYTES / 1e6, 'MB')
-    program = browser_program()
-    if program is None:
-        print('skipped: opening the page: no Chromium here')
-        return is_small
-    with Browser(program) as browser:
-        browser.look(1400)
-        seconds = median(browser.open(page) for _ in range(5))
-    return at_most('    opening it in Chromium', seconds, _PAGE_SECONDS, 's') and is_small
+    return is_quick(first, f'the page; {len(others)} others have {total:.1f} MB')
 
 
 def _right(site: Site, verdict: Took, in_flight: int) -> bool:
