@@ -106,14 +106,16 @@ def listed(logs: np.ndarray, errors: np.ndarray, chance: float,
     if is_measured.sum() <= FEWEST:
         return speeds
     scores = _Scores.of(logs, errors)
-    everyone = _Crowd.of(scores, is_measured)
+    everyone = None
+    if is_measured.sum() > _LARGE:
+        everyone = _Crowd.of(scores, is_measured)
     asked = range(len(logs)) if only is None else only
     for node in asked:
         if not is_measured[node]:
             continue
         others = is_measured.copy()
         others[node] = False
-        crowd = everyone if is_measured.sum() > _LARGE else _Crowd.of(scores, others)
+        crowd = everyone or _Crowd.of(scores, others)
         speeds[node] = _beside_others(logs, errors, scores, node, others, crowd, chance)
     return speeds
 
