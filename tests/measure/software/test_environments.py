@@ -63,6 +63,15 @@ def test_an_environment_asks_spack_for_its_target_toolchain_codes_and_variants(s
     assert len(mpich['specs']) == len(asked(system, 'spack')['specs'])
 
 
+@pytest.mark.parametrize('line, words, spec', [
+    ('hpl@2.3', 'cflags="-O2 -g"', 'hpl@2.3 cflags="-O2 -g"'),
+    ('npb@3.4.3 implementation=mpi classes:=A,B,C', 'classes:=A', 'npb@3.4.3 implementation=mpi classes:=A'),
+    ('stream@git.67=5.10 +openmp cflags="-O2 -g" size=8', 'cflags="-O3" ~openmp', 'stream@git.67=5.10 size=8 cflags="-O3" ~openmp'),
+    ('osu@7.4 +cuda', '+rocm ^cuda@12 ~cuda', 'osu@7.4 +cuda +rocm ^cuda@12 ~cuda')])
+def test_a_variant_of_an_environment_replaces_the_one_of_spack_yaml(line, words, spec):
+    assert environment._with_variants(line, words) == spec
+
+
 def test_an_environment_has_a_scope_of_its_own_before_that_of_the_system(stated):
     system = stated()
     shared = environment.scope('local')

@@ -173,8 +173,31 @@ def _specs(entry: SpackEnvironment) -> list[str]:
         if taken and package(line) not in taken:
             continue
         words = variants.get(package(line))
-        specs.append(f'{line} {words}' if words else line)
+        specs.append(_with_variants(line, words) if words else line)
     return specs
+
+
+#: A word of a spec: what is quoted may have spaces.
+_WORD = re.compile(r'''(?:"[^"]*"|'[^']*'|[^\s"'])+''')
+#: A variant by name: classes of `classes:=A,B`, openmp of `+openmp`.
+_VARIANT = re.compile(r'[+~](?P<flag>[\w-]+)$|(?P<name>[\w-]+):?==?')
+
+
+def _with_variants(line: str, words: str) -> str:
+    """Return a line of spack.yaml with an environment's words behind it. They replace the line's own value of a
+    variant: Spack refuses a variant that is set twice."""
+    of_package, _, _ = words.partition('^')
+    replaced = {_variant(word) for word in _WORD.findall(of_package)}
+    replaced.discard('')
+    kept = [word for word in _WORD.findall(line) if _variant(word) not in replaced]
+    return ' '.join([*kept, words])
+
+
+def _variant(word: str) -> str:
+    """Return the variant that a word of a spec sets; '' for a word that sets none."""
+    if match := _VARIANT.match(word):
+        return match['flag'] or match['name']
+    return ''
 
 
 def _toolchain(entry: SpackEnvironment) -> dict[str, Any]:
