@@ -206,6 +206,12 @@ def test_arrays_are_never_longer_than_the_memory_of_a_node(llc_bytes, memory_byt
     assert sized('stream@5.10 +openmp stream_array_size=80000000', facts) == f'stream@5.10 +openmp stream_array_size={words}'
 
 
+def test_stream_keeps_the_flags_of_an_environment_beside_those_of_long_arrays():
+    sized = runpy.run_path(str(Path(stream.__file__).with_name('build.py')))['sized']
+    spec = sized('stream@5.10 stream_array_size=80000000 cflags="-O2 --param=a=0"', {'llc_bytes': 260 * MIB, 'memory_bytes': 16 * GB})
+    assert spec == 'stream@5.10 stream_array_size=137000000 cflags="-O2 --param=a=0" cflags="-mcmodel=medium"'
+
+
 @pytest.mark.parametrize('size, benchmark, ranks, memory, letter', [
     ('quick', 'bt', 64, 1e12, 'A'), ('nightly', 'bt', 64, 1e12, 'B'), ('acceptance', 'bt', 64, 1e12, 'D'), ('acceptance', 'bt', 8, 1e12, 'C'),
     ('acceptance', 'ft', 64, 64e9, 'C'), ('acceptance', 'ft', 64, 128e9, 'D'), ('acceptance', 'ep', 15, 1e12, 'C'), ('acceptance', 'is', 64, 0, 'C')])
