@@ -17,6 +17,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from parity.base import codes, yamlfile
+from parity.base.strict import Strict
 from parity.judge.compare.pairs import Pairs
 from parity.judge.refs.levels import Levels
 from parity.judge.verdict.acks import Acks
@@ -219,12 +220,43 @@ name: `unread` in `parity parse`, and `failed` in a night. Nobody ran the output
 |---|---|---|---|
 '''
 
+_REACHED = '''
+## What they reach
+
+Each row was measured in turns on one machine: a figure over its limit, with the 95 % interval. Hold your own
+against it: `python -m dev.bench.codes --hand FOLDER` measures the same ratios. Processors of other kinds differ.
+
+| code | the figure | over this limit | ratio | processor | built with | if yours is less |
+|---|---|---|---|---|---|---|
+'''
+
+
+class Reached(Strict):
+    """A figure of a code over its limit, as measured."""
+
+    figure: str
+    limit: str
+    ratio: str
+    processor: str
+    build: str
+    less: str                   # advice where a machine reaches less
+
+
+class ReachedFile(Strict):
+    """reached.yaml in the folder of a code."""
+
+    rows: list[Reached]
+
 
 def codes_page() -> str:
-    """Return the table of the codes, and that of the outputs that are read and refused."""
+    """Return the table of the codes, what they reach, and the outputs that are read and refused."""
     page = _CODES
     for code in codes.every():
         page += _line(_row(code))
+    page += _REACHED
+    for code in codes.every():
+        for row in _reached(code):
+            page += _line((code.room, *row.model_dump().values()))
     page += _FORMS
     for code in codes.every():
         for row in _forms(code):
@@ -235,6 +267,11 @@ def codes_page() -> str:
 def _line(cells: Sequence[str]) -> str:
     escaped = [cell.replace('|', '\\|') for cell in cells]
     return f'| {" | ".join(escaped)} |\n'
+
+
+def _reached(code: codes.Code) -> list[Reached]:
+    file = code.file.parent / 'reached.yaml'
+    return yamlfile.read(file, ReachedFile).rows if file.exists() else []
 
 
 def _forms(code: codes.Code) -> Iterator[tuple[str, ...]]:

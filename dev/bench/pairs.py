@@ -31,10 +31,18 @@ class Ratio:
     def good(self) -> bool:
         return self.value >= self.at_least
 
+    @property
+    def word(self) -> str:
+        """Return `ok`, `BELOW`, or `unclear` of a lower ratio whose interval reaches the target."""
+        if self.good:
+            return 'ok'
+        high = self._interval().high
+        return 'unclear' if high is not None and high >= self.at_least else 'BELOW'
+
     def __str__(self) -> str:
         of_a = median(a for a, _ in self.pairs)
         of_b = median(b for _, b in self.pairs)
-        target = f'at least {self.at_least:.2f}   {"ok" if self.good else "BELOW":5}'
+        target = f'at least {self.at_least:.2f}   {self.word:7}'
         count = '1 pair' if len(self.pairs) == 1 else f'{len(self.pairs)} pairs'
         return (f'{self.what:60} {self.value:5.3f}{self._range():17}   {target}   '
                 f'{of_a:.4g} / {of_b:.4g} {self.unit}, {count}')
