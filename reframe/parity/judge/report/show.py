@@ -309,7 +309,8 @@ def stored_nights(cells: Sequence[Cell], session: str) -> list[list[ShownNight]]
     schema = dict.fromkeys(history.CELL, history.TEXT)
     wanted = pl.LazyFrame(keys, schema=schema, orient='row')
     everything = history.parts(cells[0].system, reruns=True, labelled=True, disturbed=True)
-    stored = everything.gathered(
+    of_cases = everything.of_cases({cell.case for cell in cells})
+    stored = of_cases.gathered(
         lambda part: part.join(wanted, on=history.CELL, how='semi', maintain_order='left'))
     until: dict[tuple, float] = {}
     tonight = stored.filter(session=session)

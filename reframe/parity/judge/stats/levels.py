@@ -199,7 +199,9 @@ class _Follow:
         due = np.isin(self.group, self.group[cells])
         has_level = table.end > table.begin
         is_slow = self._among(self.episodes.slow)
-        mine = np.flatnonzero(due & has_level & ~is_slow)
+        mine = np.flatnonzero(due & has_level & ~is_slow & self.nodes.moves)
+        if not len(mine):
+            return
         by_group = np.argsort(self.group[mine], kind='stable')
         mine = mine[by_group]
         first = max(0, t - 2 * rule.LEVEL)

@@ -19,11 +19,13 @@ _FEWEST = 3
 class Nodes:
     """The nodes of the nights, and the effect of each on a group of cells.
 
-    ``number`` [cells, columns]: of the node or nodes, -1: not known. ``several``: there are two or more."""
+    ``number`` [cells, columns]: of the node or nodes, -1: not known. ``several``: there are two or more. ``moves``
+    [cells]: the cell ran on two or more."""
 
     def __init__(self, group: np.ndarray, shape: tuple[int, int]):
         self.group = group
         self.several = False
+        self.moves = np.zeros(len(group), dtype=bool)
         self._groups = int(group.max(initial=-1)) + 1
         self.number = np.full(shape, -1, dtype=np.int32)
         self._effect = np.zeros((self._groups, 1))               # the last one: not known
@@ -34,6 +36,7 @@ class Nodes:
         if many > 1:
             self.several = True
             self.number[cell, column] = number
+            self.moves = _ran_on_several(self.number, self.number >= 0)
             self._effect = np.zeros((self._groups, many + 1))
 
     def effects(self, cells: np.ndarray | int, column: np.ndarray | int) -> np.ndarray | float:

@@ -10,7 +10,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +24,7 @@ from parity.judge.store.plan_file import CELL, PLANNED, cell_id
 from parity.judge.store.record import Figure, Run, Session
 from parity.site.plan import not_offered
 
-__all__ = ['CELL', 'SCHEMA', 'Parts', 'cell_id', 'counted', 'load', 'nights', 'parts', 'planned', 'rows']
+__all__ = ['CELL', 'SCHEMA', 'Part', 'Parts', 'cell_id', 'counted', 'load', 'nights', 'parts', 'planned', 'rows']
 
 #: Columns and types of every history. `night` is when the session began, to the minute, local time.
 SCHEMA = {
@@ -57,6 +57,8 @@ _OF_SESSION = ('session', 'start', 'night', 'rerun_of')
 TEXT = pl.Categorical
 #: The session whose night a figure belongs to: a rerun belongs to that of the session that it confirms.
 NIGHT = pl.when(pl.col('rerun_of') == '').then('session').otherwise('rerun_of')
+#: A history without a figure.
+_NONE = pl.LazyFrame(schema=SCHEMA).cast({pl.String: TEXT})
 Frame = TypeVar('Frame', pl.DataFrame, pl.LazyFrame)
 #: A part of the history has so many files: one scan a file takes twice the time, and one sort of all twice the
 #: memory.
@@ -108,26 +110,94 @@ def load(system: str, **also: bool) -> pl.DataFrame:
 
 def parts(system: str, **also: bool) -> Parts:
     """Return the figures of `load` before they are read."""
-    scans = _scanned(*_place(system))
-    return Parts([counted(scan, **also) for scan in scans])
+    stored = Parts(_scanned(*_place(system)))
+    return stored.each(lambda figures: counted(figures, **also))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Figures of some nights on disk, with the columns of SCHEMA.
+
+    ``sessions``: session, start, night and rerun_of of those that have any."""
+
+    stored: pl.LazyFrame
+    sessions: pl.DataFrame
+
+    @classmethod
+    def of(cls, stored: pl.LazyFrame) -> Part:
+        sessions = _texts(stored.select(_OF_SESSION).unique())
+        return cls(stored, _collected(sessions))
+
+    @property
+    def figures(self) -> pl.LazyFrame:
+        """Return the figures in order, each text as TEXT."""
+        texts = _texts(self.stored)
+        in_order = pl.col('session').rle_id(), 'run'      # the files are in order
+        return texts.sort(in_order, maintain_order=True)
 
 
 @dataclass(frozen=True)
 class Parts:
     """Figures that lie on disk in parts, oldest first. A year of a large system takes gigabytes of memory."""
 
-    scans: Sequence[pl.LazyFrame]
+    parts: Sequence[Part]
+
+    @property
+    def sessions(self) -> pl.DataFrame:
+        """Return the sessions of all parts."""
+        return pl.concat([part.sessions for part in self.parts])
+
+    def of_session(self, session: str) -> Parts:
+        """Return the parts that have figures of a session, or of its reruns."""
+        is_of_session = (pl.col('session') == session) | (pl.col('rerun_of') == session)
+        return Parts([part for part in self.parts if len(part.sessions.filter(is_of_session))])
+
+    def each(self, filtered: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Parts:
+        """Return the parts with some of their figures. Filters are fast here: the files give only these."""
+        return Parts([replace(part, stored=filtered(part.stored)) for part in self.parts])
+
+    def of_cases(self, cases: Iterable[str]) -> Parts:
+        """Return the parts with the figures of some cases."""
+        is_one = pl.col('case').is_in([*cases])
+        return self.each(lambda figures: figures.filter(is_one))
 
     def gathered(self, reduce: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
         """Return what ``reduce`` makes of each part, one after the other. One part is in memory at a time.
 
         Raises InfrastructureError where a file was removed meanwhile."""
-        try:
-            frames = [reduce(scan).collect() for scan in self.scans]
-        except FileNotFoundError:
-            why = 'another command removed a file while this one read it; run this one again'
-            raise InfrastructureError(f'{database.cache()}: {why}') from None
+        frames = [*self.newest_first(reduce)]
+        if not frames:
+            return _collected(reduce(_NONE))
+        frames.reverse()
         return pl.concat(frames)
+
+    def newest_first(self, reduce: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Iterator[pl.DataFrame]:
+        """Yield what ``reduce`` makes of each part, the newest first. InfrastructureError as in `gathered`."""
+        for part in reversed(self.parts):
+            yield _collected(reduce(part.figures))
+
+    def newest(self, sessions: int, reduce: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
+        """Return what ``reduce`` makes of the newest parts, of as few as hold so many sessions then, or of all.
+
+        Raises InfrastructureError as `gathered`."""
+        newest = _collected(reduce(_NONE))
+        for older in self.newest_first(reduce):
+            newest = pl.concat([older, newest])
+            if newest['session'].n_unique() >= sessions:
+                break
+        return newest
+
+
+def _texts(figures: pl.LazyFrame) -> pl.LazyFrame:
+    return figures.with_columns(pl.col(pl.String).cast(TEXT))
+
+
+def _collected(figures: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return figures.collect()
+    except FileNotFoundError:
+        why = 'another command removed a file while this one read it; run this one again'
+        raise InfrastructureError(f'{database.cache()}: {why}') from None
 
 
 def counted(figures: Frame, reruns: bool = False, labelled: bool = False, disturbed: bool = False) -> Frame:
@@ -202,41 +272,38 @@ def _place(system: str) -> tuple[str, Path, tuple[tuple[str, float], ...]]:
 @functools.lru_cache(maxsize=1)
 def _loaded(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> pl.DataFrame:
     """A page asks for the same figures several times; a session's file, in ``folder``, never changes."""
-    scans = Parts(_scanned(system, folder, starts))
-    return scans.gathered(lambda scan: scan)
+    stored = Parts(_scanned(system, folder, starts))
+    return stored.gathered(lambda figures: figures)
 
 
 @functools.lru_cache(maxsize=1)
-def _scanned(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> list[pl.LazyFrame]:
+def _scanned(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -> list[Part]:
     """Return the parts of the system's figures. The arguments are those of `_loaded`."""
     start_of = dict(starts)
     files_of_nights = list(_of_nights([*start_of]))
     if not files_of_nights:
-        return [pl.LazyFrame(schema=SCHEMA).cast({pl.String: TEXT})]
+        return [Part.of(pl.LazyFrame(schema=SCHEMA))]
     is_of_system = pl.col('system') == system
     has_value = pl.col('value').is_not_null()
-    as_text = pl.col(pl.String).cast(TEXT)
-    in_order = pl.col('session').rle_id(), 'run'      # the files are in order
-    scans = []
+    stored = []
     for first in range(0, len(files_of_nights), _FILES_AT_ONCE):
         scanned = pl.scan_parquet(files_of_nights[first:first + _FILES_AT_ONCE])
         figures = scanned.filter('declared', is_of_system, has_value)
-        texts = figures.select(SCHEMA.keys()).with_columns(as_text)
-        scans.append(texts.sort(in_order, maintain_order=True))
-    return _with_starts(scans, start_of)
+        part = Part.of(figures.select(SCHEMA.keys()))
+        stored.append(_with_starts(part, start_of))
+    return stored
 
 
-def _with_starts(scans: list[pl.LazyFrame], start_of: dict[str, float]) -> list[pl.LazyFrame]:
+def _with_starts(part: Part, start_of: dict[str, float]) -> Part:
     """Return the figures with the starts that the database has: a wrong clock moved some."""
-    sessions = Parts(scans).gathered(lambda scan: scan.select('session', 'start').unique())
     moved = {}
-    for uuid, start in sessions.iter_rows():
+    for uuid, start in part.sessions.select('session', 'start').iter_rows():
         if start != start_of[uuid]:
             moved[uuid] = start_of[uuid]
     if not moved:
-        return scans
+        return part
     start = pl.col('session').replace_strict(moved, default=pl.col('start'))
-    return [scan.with_columns(start=start) for scan in scans]
+    return Part(part.stored.with_columns(start=start), part.sessions.with_columns(start=start))
 
 
 def _of_nights(uuids: Sequence[str]) -> Iterator[Path]:

@@ -89,8 +89,7 @@ class _Past:
     #: changes.between and changes.work; many cells ask for the same
     changed: Callable
     given: Callable
-    #: by partition
-    nodes: dict[str, set[str]]
+    stored: history.Parts
 
     @classmethod
     def of(cls, asked: list[Cell], stored: history.Parts, nights: list[Session], session: str,
@@ -106,7 +105,7 @@ class _Past:
             counting = history.counted(past, reruns=True)
             return counting.join(wanted, on=_FIGURE, how='semi')
 
-        usual = stored.gathered(of_asked)
+        usual = stored.of_cases(set(names['case'])).gathered(of_asked)
         rows = usual.select(_COLUMNS).partition_by(_FIGURE, as_dict=True)
         changed = functools.partial(changes.between, nights, bad)
         return cls(
@@ -114,7 +113,12 @@ class _Past:
             values=_values_of_nights(usual),
             changed=functools.cache(changed),
             given=functools.cache(changes.work),
-            nodes=_nodes_of_partitions(stored))
+            stored=stored)
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, set[str]]:
+        """Return the nodes that jobs ran on, by partition: few causes need them."""
+        return _nodes_of_partitions(self.stored)
 
     def cause(self, cell: Cell) -> Attribution:
         figure = tuple(getattr(cell, name) for name in _FIGURE)
@@ -129,8 +133,7 @@ class _Past:
         if _is_low(cell):
             last_good = float('-inf') if good is None else good
             of_case = figures(rows, self.session, last_good, cell)
-            nodes_here = self.nodes.get(cell.partition, set())
-            where = place(of_case, cell.partition, nodes_here)
+            where = place(of_case, cell.partition, lambda: self.nodes.get(cell.partition, set()))
         if good is None:
             return Attribution(where=where)
         if where.kind == 'node':
@@ -313,8 +316,8 @@ def nodes_of(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, row['node'].split(',')))
 
 
-def place(figures: list[CellFigure], partition: str, every: set[str]) -> Where:
-    """Return where the slow figures in ``partition`` come from; ``every``: its nodes."""
+def place(figures: list[CellFigure], partition: str, every: Callable[[], set[str]]) -> Where:
+    """Return where the slow figures in ``partition`` come from. ``every`` returns its nodes."""
     of_partition = [figure for figure in figures if figure.partition == partition]
     slow = [figure for figure in of_partition if figure.now and figure.slow]
     if not slow:
@@ -365,7 +368,7 @@ def _apart(node: str, figures: list[CellFigure]) -> Where | None:
     return Where(kind='node', name=node, why=why)
 
 
-def _partitions(figures: list[CellFigure], partition: str, every: set[str]) -> Where:
+def _partitions(figures: list[CellFigure], partition: str, every: Callable[[], set[str]]) -> Where:
     """All nodes alike: this partition, or every one that measured the same."""
     now: dict[str, list[CellFigure]] = {}
     for figure in figures:
@@ -387,7 +390,7 @@ def _partitions(figures: list[CellFigure], partition: str, every: set[str]) -> W
     if len(slow) > 1:
         return Where(kind='everything', name=slow_names, why=f'slow on {slow_names}')
     nodes = _all_nodes(here)
-    ran_everywhere = set(nodes) == every
+    ran_everywhere = set(nodes) == every()
     if len(nodes) > 1 or nodes and ran_everywhere:
         lacking = 'node' if ran_everywhere else 'partition'
         why = f'slow on {several(nodes)}; no other {lacking} was measured'

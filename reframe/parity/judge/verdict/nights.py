@@ -392,8 +392,7 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     stored = history.rows(database.starts())
     rows = stored.filter(~pl.col('declared'), of_system, has_value, is_done)
     rows = rows.select(history.SCHEMA.keys())
-    text = pl.col(pl.String).cast(history.TEXT)
-    figures = history.Parts([rows.with_columns(text)])
+    figures = history.Parts([history.Part.of(rows)])
     frame = _up_to(cells, session, figures)
     beyond = _beyond(frame, cells)
     frame = _without_others(frame)
@@ -467,7 +466,7 @@ def _nights_disturbed(cells: list[Cell], system: str, session: str) -> list[int]
     start = pl.col('start')
     disturbed = pl.col('disturbed')         # of a night: every run was
     wanted = _named(cells).lazy()
-    parts = history.parts(system, labelled=True, disturbed=True)
+    parts = history.parts(system, labelled=True, disturbed=True).of_cases({cell.case for cell in cells})
     frame = parts.gathered(lambda part: part.join(wanted, on=history.CELL, maintain_order='left'))
     tonight = frame.filter(session=session)['start'].max()
     if tonight is not None:
@@ -525,18 +524,21 @@ def longer(system: str, session: str) -> list[str]:
     A case's time in a night is the median of its runs, without what its jobs waited in a queue."""
     seconds = pl.col('seconds')
     parts = history.parts(system, labelled=True)
+    tonight = parts.sessions.filter(session=session)['start'].max()
+    if tonight is None:
+        return []
+    is_past = pl.col('start') <= tonight
 
     def run_times(part: pl.LazyFrame) -> pl.LazyFrame:
-        timed = part.filter(seconds.is_not_null())
+        timed = part.filter(seconds.is_not_null(), is_past)
         runs = timed.group_by('session', 'start', *_CASE, 'run', maintain_order=True)
         return runs.agg(seconds.first())        # each figure of a run has it
 
-    runs = parts.gathered(run_times)
-    order = runs.unique('session').sort('start')['session']
-    if session not in order:
+    if parts.of_session(session).gathered(run_times).filter(session=session).is_empty():
         return []
-    place = order.index_of(session)
-    newest = order[max(0, place - MOST):place + 1]
+    runs = parts.newest(MOST + 1, run_times)
+    order = runs.unique('session').sort('start')['session']
+    newest = order.tail(MOST + 1)
     recent = runs.filter(pl.col('session').is_in(newest.implode()))
     nights = recent.group_by('session', *_CASE).agg(seconds.median())
     slow = _slow_cases(nights, session)
@@ -634,12 +636,13 @@ def _up_to(cells: list[Cell], session: str, parts: history.Parts) -> pl.DataFram
     when it began. Reruns (again) belong to the night of the session that they confirm. No rows where the session
     has no figure."""
     start, rerun_of = pl.col('start'), pl.col('rerun_of')
-    sessions = parts.gathered(_sessions).unique('session')
-    tonight = sessions.filter(session=session)['start'].max()
+    here = parts.of_session(session).gathered(_sessions)
+    tonight = here.filter(session=session)['start'].max()
     if tonight is None:
         tonight = float('-inf')
     is_past = start <= tonight
-    past_sessions = sessions.lazy().filter(is_past)
+    first_sessions = parts.sessions.lazy().filter(rerun_of == '')
+    past_sessions = first_sessions.filter(is_past)
     nights = past_sessions.select(of='session', label='night', night='start')
     is_rerun = rerun_of == session
     again = rerun_of != ''

@@ -18,25 +18,11 @@ _CASE = ('partition', 'environ', 'case', 'size')
 
 def warnings(system: str, session: str) -> list[str]:
     """Return a sentence for each case of the session whose figures are the same in this and the last nights."""
-    start = pl.col('start')
     parts = history.parts(system, labelled=True, disturbed=True)
-    here = parts.gathered(lambda part: _directed(part).filter(session=session))
-    tonight = here['start'].max()
-    if tonight is None:
+    here = parts.of_session(session).gathered(_directed).filter(session=session)
+    if here.is_empty():
         return []
-    suspects = _may_repeat(parts, here)
-    if suspects.is_empty():
-        return []
-
-    def of_suspects(part: pl.LazyFrame) -> pl.LazyFrame:
-        until = _directed(part).filter(start <= tonight)
-        return until.join(suspects.lazy(), on=_CASE, how='semi')
-
-    until = parts.gathered(of_suspects)
-    nights = until.select(*_CASE, 'session', 'start').unique()
-    age = start.rank('ordinal', descending=True).over(_CASE)
-    newest_nights = nights.filter(age <= NIGHTS)
-    newest = until.join(newest_nights, on=[*_CASE, 'session'], how='semi')
+    newest = _newest_nights(parts, here)
     of_metric = newest.group_by(*_CASE, 'metric')
     metrics = of_metric.agg(
         pl.col('value').first(), values=pl.col('value').n_unique(), nights=pl.col('session').n_unique())
@@ -60,17 +46,38 @@ def _directed(figures: pl.LazyFrame) -> pl.LazyFrame:
     return directed.select(*_CASE, 'metric', 'session', 'start', 'value')
 
 
-def _may_repeat(parts: history.Parts, here: pl.DataFrame) -> pl.DataFrame:
-    """Return the cases of the session that have figures of its own on enough nights: hardly any has.
+def _newest_nights(parts: history.Parts, here: pl.DataFrame) -> pl.DataFrame:
+    """Return the figures of the last NIGHTS nights of the cases whose figures repeat: hardly any has such figures.
 
-    ``here``: its figures."""
-    values = here.lazy().select('value').unique()
-    alike = parts.gathered(lambda part: _directed(part).join(values, on='value', how='semi'))
-    count = pl.col('session').n_unique()
-    nights = alike.group_by(_CASE).agg(nights=count)
-    often = nights.filter(pl.col('nights') >= NIGHTS)
+    ``here``: the figures of the session."""
+    nights = here.clear()
     cases = here.select(_CASE).unique()
-    return cases.join(often, on=_CASE, how='semi')
+    tonight = here['start'].max()
+    for figures in parts.newest_first(_directed):
+        past = figures.filter(pl.col('start') <= tonight)
+        both = pl.concat([nights, past])
+        nights = _last(both.join(cases, on=_CASE, how='semi'))
+        cases = _unchanged(nights)
+        if cases.filter(pl.col('nights') < NIGHTS).is_empty():
+            break
+    return nights.join(cases, on=_CASE, how='semi')
+
+
+def _last(figures: pl.DataFrame) -> pl.DataFrame:
+    """Return the figures of the last NIGHTS nights of each case."""
+    nights = figures.select(*_CASE, 'session', 'start').unique()
+    age = pl.col('start').rank('ordinal', descending=True).over(_CASE)
+    last = nights.filter(age <= NIGHTS)
+    return figures.join(last, on=[*_CASE, 'session'], how='semi')
+
+
+def _unchanged(figures: pl.DataFrame) -> pl.DataFrame:
+    """Return _CASE and nights of the cases each of whose metrics has one value."""
+    nights = pl.col('session').n_unique()
+    metrics = figures.group_by(*_CASE, 'metric').agg(nights=nights, values=pl.col('value').n_unique())
+    is_same = pl.col('values') == 1
+    cases = metrics.group_by(_CASE).agg(pl.col('nights').max(), same=is_same.all())
+    return cases.filter('same')
 
 
 def _digits(value: float) -> int:
