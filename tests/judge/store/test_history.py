@@ -47,6 +47,34 @@ def test_one_rule_says_which_figures_count_and_what_a_night_is_made_of(stored):
     assert found.rows() == [('a', 102.0, [100.0, 104.0], False, [98.0]), ('c', 97.0, [97.0], False, []), ('d', 4.0, [4.0], True, [])]
 
 
+def test_small_files_are_one_part_of_a_history_and_large_ones_four_at_a_time(stored, monkeypatch):
+    for uuid in 'abcdefghi':
+        stored(uuid, case(100.0))
+    together = history.parts('local').gathered(lambda part: part)
+    assert len(history.parts('local').parts) == 1
+    monkeypatch.setattr(history, '_BYTES_AT_ONCE', 0)
+    history._scanned.cache_clear()
+    parts = history.parts('local')
+    assert [len(part.sessions) for part in parts.parts] == [4, 4, 1]
+    assert parts.gathered(lambda part: part).equals(together)
+
+
+def test_a_question_reads_only_the_parts_that_hold_its_nights_or_cases(stored, monkeypatch):
+    monkeypatch.setattr(history, '_BYTES_AT_ONCE', 0)
+    for uuid in 'abcdefg':
+        stored(uuid, case(100.0))
+    stored('h', case(99.0), parity_rerun_of='b')
+    parts = history.parts('local', reruns=True)
+
+    def read(found):
+        return ''.join(sorted(found['session'].unique()))
+    assert [read(part.sessions) for part in parts.parts] == ['abcd', 'efgh']
+    assert [read(parts.of_session(uuid).sessions) for uuid in 'bdg'] == ['abcdefgh', 'abcd', 'efgh'], 'h runs b again'
+    assert [read(parts.newest(many, lambda part: part)) for many in (1, 4, 5, 99)] == ['efgh', 'efgh', 'abcdefgh', 'abcdefgh']
+    nothing = parts.of_cases(['Stream'])
+    assert nothing.gathered(lambda part: part).is_empty() and parts.of_cases(['Toy']).gathered(lambda part: part).height
+
+
 def test_a_night_knows_whether_an_accepted_value_applied(stored):
     stored('a', case(100.0, refs={'hpl': (99.0, -0.1, None)}))
     stored('b', case(100.0))

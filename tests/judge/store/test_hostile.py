@@ -117,8 +117,10 @@ def test_a_cached_file_that_was_cut_is_made_anew_and_one_is_on_the_disk_before_i
     assert len(history.load('local')) == 2 and order == ['fsync', 'rename'] * 3
 
 
-def test_a_file_that_another_command_removes_while_it_is_read_is_named(stored):
-    stored('a', case(100.0))
+def test_a_file_that_another_command_removes_while_it_is_read_is_named(stored, monkeypatch):
+    monkeypatch.setattr(history, '_BYTES_AT_ONCE', 0)
+    for uuid in 'abcde':
+        stored(uuid, case(100.0))
     parts = history.parts('local')
     file = database.file('a', 'parquet')
     file.unlink()
