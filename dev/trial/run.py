@@ -41,7 +41,8 @@ def _nights(site: Site, entries: list[Entry], numbers: range, cause: bool) -> No
         site.save()
         rows.append(folder / rows.TURNS, [rows.of_night(night, measured)])
         print(f'night {night} of {numbers.stop}, {rows.day(night)}: exit code {measured.exit_code}, '
-              f'{len(measured.sessions)} sessions, {time.monotonic() - began:.0f} s', flush=True)
+              f'{len(measured.sessions)} sessions, {time.monotonic() - began:.1f} s: ReFrame '
+              f'{measured.measuring:.1f}, judging {measured.judging:.1f}', flush=True)
 
 
 @contextlib.contextmanager

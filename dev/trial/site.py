@@ -43,7 +43,7 @@ detect: false
 requires: []
 environments:
   - {{name: bench, prefix: {folder}/prefix, codes: [stream, npb, hpl]}}
-  - {{name: distro, codes: [fio, pingpong, cc]}}
+  - {{name: distro, codes: [fio, pingpong]}}
 partitions:
   - name: physical
     scheduler: slurm
@@ -51,6 +51,8 @@ partitions:
     launcher: srun
     access: [--partition=physical, --licenses=machine:1]
     time_limit: 3m
+    # all jobs wait at once for the licence, and the next one starts when one ends
+    max_jobs: 32
     features: [cpu, physical]
     env_vars: [[OMPI_MCA_btl_tcp_if_include, eth0]]
     extras:
@@ -64,10 +66,12 @@ partitions:
       others_cpus: 0.25
       filesystems: {{scratch: $PARITY_RESULTS/scratch, local: /tmp}}
 """
-#: Of the two sessions of a night: cases on one node, on each node; messages between pairs.
-SINGLE = ('-n', '^Stream%threads=one', '-n', '^Npb%benchmark=(cg|is)', '-n', '^Hpl', '-n', '^Ops%threads=one',
-          '-n', '^Fio%access=sequential%operation=write', '-S', 'Hpl.n=5000', '--distribute=all')
-PAIRS = ('-n', '^Pairs%', '-p', '^distro$')
+_TRIAL, _CHECKS = Path(__file__).parent / 'checks', cluster.TOP / 'checks'
+#: The two sessions of a night: messages between pairs; cases on one node, on each node.
+PAIRS = ('-c', f'{_TRIAL}/pairs.py', '-r', '-n', '^Pairs%', '-p', '^distro$')
+SINGLE = ('-c', f'{_TRIAL}/linpack.py', '-c', f'{_CHECKS}/memory/stream', '-c', f'{_CHECKS}/compute/npb',
+          '-c', f'{_CHECKS}/storage/fio', '-r', '-n', '^Stream%threads=one', '-n', '^Npb%benchmark=cg',
+          '-n', '^Hpl', '-n', '^Fio%access=sequential%operation=write', '--distribute=all')
 #: The first words of an answer of `parity cause`.
 _ANSWER = re.compile('the software: |the node: |both: |neither: |not decided: ')
 #: Seconds that a session of ReFrame may take.
@@ -90,6 +94,8 @@ class Night:
 
     sessions: list[Session]
     verdicts: list[Verdict | None]
+    measuring: float                # seconds that ReFrame took
+    judging: float                  # seconds of all else
 
     @property
     def exit_code(self) -> int:
@@ -123,7 +129,7 @@ class Site:
         os.environ |= {'PARITY_ROOT': str(root), 'PARITY_RESULTS': str(folder / 'results'),
                        'RFM_CONFIG_FILES': str(root / 'reframe' / 'settings.py')}
         self._kept = folder / 'results.db.kept'
-        self._moved = 0.0
+        self._moved, self._measuring = 0.0, 0.0
         if not root.exists():
             self._make(root)
 
@@ -141,26 +147,39 @@ class Site:
 
     def live(self, night: int) -> Night:
         """Measure, judge, run again and record a night."""
-        self._moved = start(night) - time.time()
+        began = time.monotonic()
+        self._moved, self._measuring = start(night) - time.time(), 0.0
         notifier = notify.prepared(SYSTEM)
         sessions, verdicts = [], []
-        for checks, selected in ((Path(__file__).parent / 'checks', PAIRS), (cluster.TOP / 'checks', SINGLE)):
-            arguments = ['-c', str(checks), '-r', '--system', f'{SYSTEM}:physical', *selected]
+        for selected in (PAIRS, SINGLE):
+            arguments = [*selected, '--system', f'{SYSTEM}:physical']
             session = self._measured([*arguments, *plan_file.NIGHT])
-            sessions.append(session)
-            if session:
-                sessions += self._again(session, arguments)
+            verdict = self._judged(session)
+            again = self._again(verdict, arguments)
+            if again:
+                verdict = self._judged(session)
             with self._tonight():
-                verdict = notifier.recorded(judge.newest(session) if session else None)
+                verdict = notifier.recorded(verdict)
                 notifier.judged(verdict)
+            sessions += [session, *again]
             verdicts.append(verdict)
-        return Night([database.read(session) for session in sessions if session], verdicts)
+        stored = [database.read(session) for session in sessions if session]
+        return Night(stored, verdicts, self._measuring, time.monotonic() - began - self._measuring)
 
-    def _again(self, session: str, arguments: list[str]) -> list[str]:
-        """Run what is suspicious again, as ci/nightly does; return the sessions."""
+    def _judged(self, session: str) -> Verdict | None:
+        """Judge a session; None where no session was stored."""
+        if not session:
+            return None
         with self._tonight():
-            suspicious = [cell for cell in judge.newest(session).cells if cell.suspicious]
-        return [self._measured(words) for words in runs(systems.read(SYSTEM), session, suspicious, arguments)]
+            return judge.newest(session)
+
+    def _again(self, verdict: Verdict | None, arguments: list[str]) -> list[str]:
+        """Run what is suspicious again, as ci/nightly does; return the sessions."""
+        if not verdict:
+            return []
+        suspicious = [cell for cell in verdict.cells if cell.suspicious]
+        again = runs(systems.read(SYSTEM), verdict.session.uuid, suspicious, arguments)
+        return [self._measured(words) for words in again]
 
     def _tonight(self) -> AbstractContextManager[None]:
         """Let the clock stand at now, by the made calendar."""
@@ -183,7 +202,9 @@ class Site:
         """Run ReFrame, and give what it stored the night's date. Return the session's uuid; '' where no case can
         run, and nothing was stored."""
         before = set(database.uuids())
+        began = time.monotonic()
         stopped = runner.reframe(arguments, _LIMIT, shown=False)
+        self._measuring += time.monotonic() - began
         new = [uuid for uuid in database.uuids() if uuid not in before]
         if stopped or len(new) > 1:
             raise InfrastructureError(f'ReFrame: {stopped or f"{len(new)} sessions at once"}; '

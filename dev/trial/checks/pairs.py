@@ -8,13 +8,14 @@ from reframe.core.builtins import parameter, run_after
 
 from parity.base import paths
 
-sys.path.insert(0, str(Path(paths.root(), 'checks', 'network', 'pingpong')))
+_FOLDER = str(Path(paths.root(), 'checks', 'network', 'pingpong'))
+sys.path.insert(0, _FOLDER)
 from pingpong import Pingpong  # noqa: E402
 
 
 @rfm.simple_test
-class Pairs(Pingpong):
-    """A message between the nodes of a pair: 8 B, 8 KiB and 1 MiB."""
+class Pairs(Pingpong, custom_prefix=_FOLDER):
+    """A message between the nodes of a pair: 8 B, 8 KiB and 1 MiB. It belongs to the subsystem network."""
 
     where = parameter(['between'], type=str)
     pair = parameter(['p1-p2', 'p3-p4'], type=str)
