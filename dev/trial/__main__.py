@@ -14,8 +14,6 @@ from dev.trial.sealed import Noise
 from parity.base import errors
 from parity.base.errors import UsageError
 
-#: Nights after the last fault: its incident is to be over.
-_AFTER = 14
 SEALED, NOISE = 'sealed.json', 'noise.json'
 
 
@@ -26,8 +24,7 @@ def _run(chosen: argparse.Namespace) -> None:
         raise UsageError(f'--seed {chosen.seed}: {file} has the seed {seed}; first: python -m dev.trial seal')
     if entries:
         print(f'sealed list: sha256 {sealed.digest(file)}')
-    last = max((entry.end for entry in entries), default=sealed.QUIET)
-    count = chosen.nights or last + _AFTER * bool(entries)
+    count = chosen.nights or sealed.nights(entries)
     run.nights(chosen.folder, count, entries, not chosen.no_cause)
 
 
@@ -93,7 +90,7 @@ def _arguments() -> argparse.Namespace:
                          help='of the trial (default %(default)s)')
         return one
     one = command('run', _run, 'live through the nights that are left')
-    one.add_argument('--nights', type=int, help='so many in all (default: the list and 14; 60 without it)')
+    one.add_argument('--nights', type=int, help='so many in all (default: as the list takes; 60 without it)')
     one.add_argument('--seed', type=int, help='of the sealed list: refused where that has another one')
     one.add_argument('--no-cause', action='store_true', help='no experiment on the cause of new slowdowns')
     command('noise', _noise, 'the scatter of quiet nights, and from which size on a slowdown shows')

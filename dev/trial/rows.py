@@ -14,6 +14,7 @@ from pathlib import Path
 from dev.trial.site import Night
 from parity.judge.store.incidents import Incident
 from parity.judge.store.record import Run, Session
+from parity.site.plan import PlannedCase
 
 NIGHTS, TURNS = 'nights.csv', 'incidents.csv'
 #: Of each check, the figures that are kept: the others say the same.
@@ -70,9 +71,14 @@ def of_session(night: int, session: Session) -> Iterator[Row]:
     for run in session.runs:
         if run.status:
             continue
-        case = run.case.replace(' ', '').replace(f'part={session.system}:{run.partition}%', '')
+        case = short_name(run)
         at = counts[case] = counts.get(case, -1) + 1
         yield from _of_run(night, run, case, at, bool(session.rerun_of))
+
+
+def short_name(case: Run | PlannedCase) -> str:
+    """Return the name of a case in nights.csv: without its partition, and without spaces."""
+    return case.case.replace(' ', '').replace(f'part={case.system}:{case.partition}%', '')
 
 
 def _of_run(night: int, run: Run, case: str, at: int, again: bool) -> Iterator[Row]:

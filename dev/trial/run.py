@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dev.trial import cluster, faults, rows
+from dev.trial import cluster, faults, restored, rows
 from dev.trial.rows import Turn
 from dev.trial.sealed import Entry
 from dev.trial.site import Site, start
@@ -17,9 +17,11 @@ def nights(folder: Path, count: int, entries: list[Entry], cause: bool) -> None:
     """Live through the nights that are left of ``count``. ``cause``: experiment on each new slowdown."""
     site = Site(folder)
     first = rows.cut(folder)
-    site.begin(first == 0)
+    are_lost = site.begin(first)
     with _huge_pages(folder):
         _well(folder, entries)
+        if are_lost:
+            restored.rebuild(site, first)
         _nights(site, entries, range(first, count), cause)
 
 

@@ -21,6 +21,8 @@ WITHIN, LATE = (1, 3, 7), 3
 #: An incident of a fault that ended is to be over within so many nights; of one that came and went, later.
 OVER, OVER_SPELLS = 3, 17
 MONTH = 30
+#: Nights before a fault by which its loss is measured.
+BEFORE = 10
 #: The loss in an incident is right within this factor of what the figures lost.
 RIGHT = 1.5
 _REPORTS = ('new', 'also', 'joined', 'worse', 'back')
@@ -74,7 +76,8 @@ def of_parity(entries: list[Entry], stored: list[Turn], rows: list[Row], folder:
     for place, entry in enumerate(entries):
         if entry.first < nights:
             incidents = {number for number, at in explained.items() if at == place}
-            faults.append(_of_fault(entry, turns, incidents, rows, nights, folder))
+            quiet = _quiet_before(entry, entries)
+            faults.append(_of_fault(entry, turns, incidents, rows, quiet, nights, folder))
     false = [f'{turn.night}: {turn.title}' for turn in turns
              if turn.event == 'new' and explained.get(turn.number) is None]
     return Score('parity', faults, false, nights)
@@ -103,8 +106,16 @@ def _explained(entries: list[Entry], turns: list[Turn], folder: Path) -> dict[in
     return explained
 
 
-def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[Row], nights: int, folder: Path
-              ) -> Outcome:
+def _quiet_before(entry: Entry, entries: Iterable[Entry]) -> set[int]:
+    """Return the nights without any fault among the BEFORE ones before a fault."""
+    quiet = set(range(entry.first - BEFORE, entry.first))
+    for other in entries:
+        quiet -= set(other.nights)
+    return quiet
+
+
+def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[Row], quiet: set[int], nights: int,
+              folder: Path) -> Outcome:
     outcome, fault = Outcome(entry), entry.fault(folder)
     slows = re.compile(fault.slows)
     own = [turn for turn in turns if turn.number in incidents]
@@ -123,7 +134,7 @@ def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[R
     if fault.changed:
         outcome.change = any(fault.changed in turn.changes.lower() for turn in reports)
     if not fault.fails:
-        true = _lost(entry, rows, slows)
+        true = _lost(entry, rows, quiet, slows)
         outcome.size = bool(true > 0 and true / RIGHT <= first.loss <= true * RIGHT)
     outcome.one = len(incidents) == 1
     limit = OVER_SPELLS if entry.spells > 1 else OVER
@@ -144,9 +155,9 @@ def _right_place(entry: Entry, turn: Turn, slows: str) -> bool:
     return not turn.place and bool(cells) and all(entry.node in cell for cell in cells)
 
 
-def _lost(entry: Entry, rows: Iterable[Row], slows: re.Pattern) -> float:
+def _lost(entry: Entry, rows: Iterable[Row], quiet: set[int], slows: re.Pattern) -> float:
     """Return the largest share of its speed that a figure lost, by the medians of the fault's nights and of the
-    quiet ones before."""
+    ``quiet`` ones before."""
     before, during = defaultdict(list), defaultdict(list)
     for row in rows:
         night = number(row.night)
@@ -154,7 +165,7 @@ def _lost(entry: Entry, rows: Iterable[Row], slows: re.Pattern) -> float:
             speed = row.value if row.direction == 'higher' else 1 / row.value
             if night in entry.nights:
                 during[row.series].append(speed)
-            elif entry.first - 10 <= night < entry.first:
+            elif night in quiet:
                 before[row.series].append(speed)
     lost = [1 - float(np.median(during[name]) / np.median(before[name])) for name in during if before[name]]
     return max(lost, default=0.0)

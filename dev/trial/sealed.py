@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from dev.trial import faults
 from dev.trial.cluster import NODES
 from parity.base.errors import UsageError
 
-#: Nights before the first fault, faults, nights between two, and how long a fault lasts.
-QUIET, COUNT, ROOM = 60, 12, (9, 12)
-LASTS, SHORT = (7, 10), (1, 3)
+#: Nights before the first fault, faults, nights between two, and how long a fault lasts. A slowdown is to be told
+#: within 7 nights. After it, 2 good nights end its incident, and a level begins anew with the 4th.
+QUIET, COUNT, ROOM = 60, 12, (5, 6)
+LASTS, SHORT = (7, 8), (1, 3)
 #: A fault that comes and goes: spells, nights of each, and nights between them.
-SPELLS, SPELL, PAUSE = 3, 3, 4
-#: Nights after a fault that came and went: it is over after 14 good ones.
-AFTER_SPELLS = 16
+SPELLS, SPELL, PAUSE = 3, 3, 3
+#: Nights after a fault that came and went: it is over after 14 good ones. Nights after the last fault.
+AFTER_SPELLS, AFTER = 16, 5
 #: Sizes are drawn from the least that shows on, at least a tenth, over so much.
 LEAST, SPAN = 0.10, 0.15
 #: The figure that says how small a fault of a kind may be, and that its ``base`` is.
@@ -94,6 +96,15 @@ def drawn(seed: int, noise: dict[str, Noise], absent: dict[str, str]) -> list[En
             entries.append(_entry(second, rng, nights, noise, entries[-1].node))
         night = nights[-1] + 1 + after
     return entries
+
+
+def nights(entries: Iterable[Entry]) -> int:
+    """Return how many nights a list takes: the quiet ones alone without a fault."""
+    count = QUIET
+    for entry in entries:
+        after = AFTER if entry.spells == 1 else AFTER_SPELLS + 1
+        count = max(count, entry.end + after)
+    return count
 
 
 def _entry(kind: str, rng: random.Random, nights: list[int], noise: dict[str, Noise], other: str) -> Entry:

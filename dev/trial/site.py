@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,11 @@ _TEXTS = {'time_start': '%Y%m%dT%H%M%S%z', 'time_end': '%Y%m%dT%H%M%S%z',
           'job_completion_time': '%Y-%m-%dT%H:%M:%S%z'}
 
 
+def on_system(selected: Sequence[str]) -> list[str]:
+    """Return ReFrame's arguments of a session."""
+    return [*selected, '--system', f'{SYSTEM}:physical']
+
+
 def start(night: int) -> float:
     """Return when a night began, by the made calendar."""
     return FIRST + night * DAY
@@ -152,7 +158,7 @@ class Site:
         notifier = notify.prepared(SYSTEM)
         sessions, verdicts = [], []
         for selected in (PAIRS, SINGLE):
-            arguments = [*selected, '--system', f'{SYSTEM}:physical']
+            arguments = on_system(selected)
             session = self._measured([*arguments, *plan_file.NIGHT])
             verdict = self._judged(session)
             again = self._again(verdict, arguments)
@@ -222,20 +228,19 @@ class Site:
         shutil.copy2(self.folder / 'results' / 'results.db', aside)
         aside.replace(self._kept)
 
-    def begin(self, first: bool) -> None:
-        """Take the results back to the end of the last whole night; ``first``: none was lived.
+    def begin(self, count: int) -> bool:
+        """Take the results back to the end of the last of ``count`` whole nights. Return whether they are lost.
 
         A session of a trial that was killed ends first."""
         in_use = current.lock_of(['--system', SYSTEM])
         while in_use.held_elsewhere():
             time.sleep(1)
         stored = self.folder / 'results' / 'results.db'
-        if first:
-            stored.unlink(missing_ok=True)
-        elif self._kept.exists():
+        if count and self._kept.exists():
             shutil.copy2(self._kept, stored)
-        else:
-            raise InfrastructureError(f'{self._kept}: not there; the nights that were lived are lost for parity')
+            return False
+        stored.unlink(missing_ok=True)
+        return count > 0
 
 
 def redate(session: str, moved: float) -> None:

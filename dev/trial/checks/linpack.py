@@ -14,12 +14,15 @@ import hpl  # noqa: E402
 
 @rfm.simple_test
 class Hpl(hpl.Hpl):
-    """HPL with N = 3000. The DGEMM behind HPL would take longer than HPL."""
+    """HPL with N = 4000. The DGEMM behind HPL would take longer than HPL."""
 
-    # a class that ReFrame distributes over nodes has no custom_prefix
-    _rfm_pinned_prefix = _FOLDER
     needs = frozenset({'hpl'})
-    n = '3000'
+    n = '4000'
+
+    @property
+    def prefix(self):
+        """Return the folder of HPL. ReFrame distributes a class over nodes with the folder of its file."""
+        return _FOLDER
 
     def run_update(self):
         """Run no DGEMM."""
