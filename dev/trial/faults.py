@@ -341,21 +341,25 @@ class ModuleGone(Fault):
 
 
 class FullDisk(Fault):
-    """The node's /tmp is full: a job that compiles its program cannot."""
+    """The disk of the storage checks is full, as the node sees it: a small file system covers their folder."""
 
     fails = True
 
     def put_in(self) -> None:
-        cluster.on(self.node, 'mount', '-o', 'remount,size=4k', '/tmp')
-        cluster.run('exec', self.node, 'sh', '-c', 'cat /dev/zero >/tmp/full')
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        cluster.on(self.node, 'mount', '-t', 'tmpfs', '-o', 'size=4k', 'full', f'{self._scratch}')
+        cluster.run('exec', self.node, 'sh', '-c', f'cat /dev/zero >{self._scratch}/full')
 
     def take_out(self) -> None:
-        cluster.run('exec', self.node, 'mount', '-o', 'remount,size=50%', '/tmp')
-        cluster.run('exec', self.node, 'rm', '-f', '/tmp/full')
+        cluster.run('exec', self.node, 'sh', '-c', f'while umount {self._scratch}; do :; done')
+
+    @property
+    def _scratch(self) -> Path:
+        return self.folder / 'results' / 'scratch'
 
     @property
     def slows(self) -> str:
-        return f'^Ops.*({_ON_NODE.format(node=self.node)})'
+        return f'^Fio.*({_ON_NODE.format(node=self.node)})'
 
 
 class NodeDies(Fault):
