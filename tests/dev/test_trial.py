@@ -125,6 +125,25 @@ def test_the_list_has_twelve_faults_with_room_between_them(seed):
     assert sealed.drawn(seed, NOISE, {'Latency': 'no netem', 'Loss': 'no netem'}) == entries
 
 
+def test_a_list_takes_about_two_hundred_nights():
+    assert sealed.nights([]) == sealed.QUIET
+    for seed in range(1, 11):
+        entries = sealed.drawn(seed, NOISE, {'Latency': 'no netem', 'Loss': 'no netem'})
+        coming, = (one for one in entries if one.spells > 1)
+        assert sealed.nights(entries) <= 215 and sealed.nights(entries) >= coming.end + score.OVER_SPELLS
+        assert all(sealed.nights(entries) >= one.end + score.OVER for one in entries)
+
+
+def test_the_loss_of_a_fault_is_measured_by_nights_without_another(tmp_path):
+    earlier = entry('SlowerNode', 'p2', 8, 14, 0.3)
+    lost = {'p2': (range(8, 15), 0.3)}
+    both = [row for row in figures(40, lost) if rows.number(row.night) < 20] + [
+        row for row in figures(40, {'p2': (range(20, 28), 0.2)}) if rows.number(row.night) >= 20]
+    told = said(40, (21, 'new', 1, {**GOOD, 'loss': 0.2}), (29, 'over', 1, {}))
+    _, later = score.of_parity([earlier, entry()], told, both, tmp_path).faults
+    assert later.size is True
+
+
 def test_a_size_is_above_the_noise_of_its_figure():
     for seed in range(40):
         for one in sealed.drawn(seed, NOISE, {}):
