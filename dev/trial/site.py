@@ -42,6 +42,8 @@ descr: four nodes of ci/cluster, for the field trial (python -m dev.trial)
 hostnames: ['head$']
 detect: false
 requires: []
+# an experiment on a cause takes a few minutes at most
+cause: {{node_hours: 0.04}}
 environments:
   - {{name: bench, prefix: {folder}/prefix, codes: [stream, npb, hpl]}}
   - {{name: distro, codes: [fio, pingpong]}}
