@@ -305,10 +305,10 @@ class O1(_Program):
     slows = '^Stream'
 
 
-class ReferenceBlas(_Program):
-    """HPL has the reference BLAS in the place of OpenBLAS."""
+class OtherBlas(_Program):
+    """HPL has an OpenBLAS for an older processor, without fused multiply-adds."""
 
-    build, programs = 'refblas', ('xhpl',)
+    build, programs = 'oldblas', ('xhpl',)
     parts = 'memory-bound codes', 'compute', 'everything'
     changed = 'software'
 
@@ -389,7 +389,7 @@ class NodeDies(Fault):
 
 _OF_A_NODE = (CpuShare, SlowerNode, Neighbour, Daemon, SlowDisk, Latency, Loss, SlowLink, WrongBinding, FullDisk,
               NodeDies)
-_OF_ALL = BusyDisk, HugePages, O1, ReferenceBlas, WrongAnswer, ModuleGone
+_OF_ALL = BusyDisk, HugePages, O1, OtherBlas, WrongAnswer, ModuleGone
 KINDS: dict[str, type[Fault]] = {kind.__name__: kind for kind in (*_OF_A_NODE, *_OF_ALL)}
 OF_A_NODE = {kind.__name__ for kind in _OF_A_NODE}
 #: Those whose size can be chosen.

@@ -64,7 +64,8 @@ partitions:
       memory_bytes: 1_258_291_200
       # the processor has 480 MB of L3 in common with other machines: a figure of STREAM may be of that, too
       llc_bytes: 4_194_304
-      max_pending_time: 20m
+      # all jobs of a session take half a minute; one of a dead node waits for ever
+      max_pending_time: 2m
       nodes_share_cpus: true
       others_cpus: 0.25
       filesystems: {{scratch: $PARITY_RESULTS/scratch, local: /tmp}}
