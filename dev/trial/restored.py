@@ -43,11 +43,21 @@ def rebuild(site: Site, count: int) -> None:
     both = []
     for selected in (PAIRS, SINGLE):
         arguments = trial.on_system(selected)
-        both.append(Selected(arguments, planning.of_command(arguments)))
+        both.append(Selected(arguments, kept(planning.of_command(arguments))))
     nights(both, rows.nights(site.folder), rows.turns(site.folder), count)
     for sentence in differences(site.incidents(), rows.turns(site.folder)):
         print(f'restored: {sentence}', flush=True)
     site.save()
+
+
+def kept(plan: Plan) -> Plan:
+    """Return a plan with the figures that nights.csv keeps: a night would lack the others."""
+    cases = []
+    for case in plan.cases:
+        names = rows.FIGURES.get(case.check, ())
+        metrics = [metric for metric in case.metrics if metric.name in names]
+        cases.append(case.model_copy(update={'metrics': metrics}))
+    return plan.model_copy(update={'cases': cases, 'checks': []})
 
 
 def nights(both: Sequence[Selected], figures: Iterable[Row], turns: Sequence[Turn], count: int) -> None:

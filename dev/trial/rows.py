@@ -18,7 +18,7 @@ from parity.site.plan import PlannedCase
 
 NIGHTS, TURNS = 'nights.csv', 'incidents.csv'
 #: Of each check, the figures that are kept: the others say the same.
-_FIGURES = {'Stream': ('copy', 'triad'), 'Npb': ('mops_total',), 'Hpl': ('gflops',),
+FIGURES = {'Stream': ('copy', 'triad'), 'Npb': ('mops_total',), 'Hpl': ('gflops',),
             'Fio': ('rate_4KiB_1', 'rate_1MiB_1'), 'Pairs': ('latency_8B', 'latency_8KiB', 'bandwidth_1MiB')}
 FIRST_DAY = datetime.date(2026, 1, 1)
 
@@ -82,7 +82,7 @@ def short_name(case: Run | PlannedCase) -> str:
 
 
 def _of_run(night: int, run: Run, case: str, at: int, again: bool) -> Iterator[Row]:
-    for metric in _FIGURES.get(run.check, ()):
+    for metric in FIGURES.get(run.check, ()):
         figure = run.figures.get(metric)
         if figure is None or figure.value is None:
             continue

@@ -72,6 +72,14 @@ def test_nights_of_a_lost_machine_are_judged_anew_by_their_rows(lost):
     assert restored.differences([incident], turns) == ['incident 2 () is in incidents.csv alone']
 
 
+def test_a_restored_night_plans_the_figures_that_its_rows_have():
+    seconds = PlannedMetric(name='seconds', unit='s', better='lower')
+    gflops = PlannedMetric(name='gflops', unit='Gflop/s', better='higher')
+    case_of_both = case('Hpl', '%nid=p1', 'compute', gflops).model_copy(update={'metrics': [gflops, seconds]})
+    plan = restored.kept(Plan(system='trial', cases=[case_of_both], checks=[], problems=[]))
+    assert [metric.name for metric in plan.cases[0].metrics] == ['gflops']
+
+
 def test_a_case_without_a_figure_has_failed_there_and_numbers_go_on(lost):
     restored.nights(both(), figures(4, range(0), gone=range(1, 3)), [Turn(rows.day(0), 'new', 11)], 4)
     incident, = lost.incidents()
