@@ -71,12 +71,13 @@ def _try(chosen: argparse.Namespace) -> None:
     why = fault.available
     if why:
         raise UsageError(f'{chosen.kind}: {why}')
-    try:
-        fault.put_in()
-        print(f'{chosen.kind} is in for {chosen.seconds:g} s', flush=True)
-        time.sleep(chosen.seconds)
-    finally:
-        fault.take_out()
+    with run.huge_pages(chosen.folder):
+        try:
+            fault.put_in()
+            print(f'{chosen.kind} is in for {chosen.seconds:g} s', flush=True)
+            time.sleep(chosen.seconds)
+        finally:
+            fault.take_out()
 
 
 def _arguments() -> argparse.Namespace:

@@ -18,7 +18,7 @@ def nights(folder: Path, count: int, entries: list[Entry], cause: bool) -> None:
     site = Site(folder)
     first = rows.cut(folder)
     are_lost = site.begin(first)
-    with _huge_pages(folder):
+    with huge_pages(folder):
         _well(folder, entries)
         if are_lost:
             restored.rebuild(site, first)
@@ -57,7 +57,7 @@ def _put_in(tonight: Iterable[faults.Fault]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _huge_pages(folder: Path) -> Iterator[None]:
+def huge_pages(folder: Path) -> Iterator[None]:
     """Let this machine have huge pages as the trial wants them, and then as before."""
     before = faults.huge_pages()
     faults.HugePages(folder).take_out()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from dev.trial import faults, noise, rows, score, sealed
+from dev.trial.__main__ import _try
 from dev.trial.rows import Row, Turn
 from dev.trial.sealed import Entry, Noise
 from dev.trial.site import shifted, start
@@ -198,6 +200,14 @@ def test_programs_of_a_fault_come_and_go(tmp_path):
         gone.take_out()
     fault.take_out()
     assert program.read_text() == 'good'
+
+
+def test_a_fault_that_is_tried_leaves_the_machine_its_huge_pages(tmp_path, monkeypatch):
+    setting = tmp_path / 'enabled'
+    setting.write_text('always [madvise] never\n')
+    monkeypatch.setattr(faults, '_HUGE_PAGES', setting)
+    _try(Namespace(kind='HugePages', folder=tmp_path, node='', size=0.0, base=0.0, seconds=0.0))
+    assert setting.read_text() == 'madvise'
 
 
 def command(*words: str) -> subprocess.CompletedProcess:
