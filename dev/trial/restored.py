@@ -31,7 +31,7 @@ _NO_FIGURE = 'nights.csv has no figure of this case'
 
 @dataclass(frozen=True)
 class Selected:
-    """A session of each night: ReFrame's arguments, and the plan of them."""
+    """A session of each night: ReFrame's arguments, and their plan."""
 
     arguments: Sequence[str]
     plan: Plan
