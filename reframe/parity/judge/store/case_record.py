@@ -6,6 +6,7 @@ all the same. The name of a number has its unit. `watched` is the report of prog
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -150,5 +151,9 @@ def _fields_set(noted: MetricRecord | Label) -> dict[str, Any]:
 
 def _part(kind: type, noted: dict[str, Any]) -> Any:
     """Return a part of the record, without what this version does not know."""
-    names = [field.name for field in fields(kind)]
-    return kind(**{name: noted[name] for name in names if noted.get(name) is not None})
+    return kind(**{name: noted[name] for name in _names(kind) if noted.get(name) is not None})
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
