@@ -112,7 +112,7 @@ def load(system: str, **also: bool) -> pl.DataFrame:
 def parts(system: str, **also: bool) -> Parts:
     """Return the figures of `load` before they are read."""
     stored = Parts(_scanned(*_place(system)))
-    return stored.each(lambda figures: counted(figures, **also))
+    return stored.filtered(lambda figures: counted(figures, **also))
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,14 @@ class Parts:
         is_of_session = (pl.col('session') == session) | (pl.col('rerun_of') == session)
         return Parts([part for part in self.parts if len(part.sessions.filter(is_of_session))])
 
-    def each(self, filtered: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Parts:
+    def filtered(self, choose: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Parts:
         """Return the parts with some of their figures. Filters are fast here: the files give only these."""
-        return Parts([replace(part, stored=filtered(part.stored)) for part in self.parts])
+        return Parts([replace(part, stored=choose(part.stored)) for part in self.parts])
 
     def of_cases(self, cases: Iterable[str]) -> Parts:
         """Return the parts with the figures of some cases."""
         is_one = pl.col('case').is_in([*cases])
-        return self.each(lambda figures: figures.filter(is_one))
+        return self.filtered(lambda figures: figures.filter(is_one))
 
     def gathered(self, reduce: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
         """Return what ``reduce`` makes of each part, one after the other. One part is in memory at a time.
