@@ -18,6 +18,12 @@ def test_a_line_is_needed_exactly_once():
     assert OUT.maybe('Size = .*') is None
 
 
+@pytest.mark.parametrize('pattern', ['Rate|rate', 'x?[Rr]ate', 'R*(r|R)?ate', 'R{0,1}r?ate', '(?:R|r)ate', '[Rr]ate'])
+def test_a_pattern_may_begin_with_one_of_several_letters(pattern):
+    lines = Lines('rate\nRate\nrates\n')
+    assert [number for number, _ in lines.matches(pattern)] == [1, 2]
+
+
 def test_a_carriage_return_ends_no_line():
     out = Lines('10 %\r20 %\rRate = 5\r\n')
     assert out.maybe(r'Rate = (\S+)') is None and out.one(r'(?:.* )?Rate = (\S+)')[1] == '5'

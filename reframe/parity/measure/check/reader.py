@@ -12,6 +12,7 @@ Patterns are regular expressions of whole lines, blanks folded to one. Numbers k
 
 from __future__ import annotations
 
+import functools
 import getopt
 import json
 import math
@@ -90,12 +91,22 @@ class Lines:
     def matches(self, pattern: str) -> list[tuple[int, re.Match[str]]]:
         """Number and match of every line that is ``pattern``."""
         fits = re.compile(pattern, re.ASCII).fullmatch
+        letter = _first_letter(pattern)
+        lines = self._by_letter.get(letter, []) if letter else enumerate(self.lines, self.first)
         found = []
-        for at, line in enumerate(self.lines, self.first):
+        for at, line in lines:
             match = fits(line)
             if match:
                 found.append((at, match))
         return found
+
+    @functools.cached_property
+    def _by_letter(self) -> dict[str, list[tuple[int, str]]]:
+        """Number and text of the lines by their first letter: a parser asks for dozens of lines among hundreds."""
+        by_letter: dict[str, list[tuple[int, str]]] = {}
+        for at, line in enumerate(self.lines, self.first):
+            by_letter.setdefault(line[:1], []).append((at, line))
+        return by_letter
 
     def every(self, pattern: str) -> list[re.Match[str]]:
         """Every line that is ``pattern``."""
@@ -159,6 +170,15 @@ class Lines:
         part = Lines(inner, start + 1)
         part.ended = self.ended
         return part
+
+
+def _first_letter(pattern: str) -> str:
+    """Return the letter with which every line begins that is ``pattern``; '' where it may be one of several."""
+    letter, after = pattern[:1], pattern[1:2]
+    is_plain = letter.isalnum() or letter in {' ', '#', '@', '=', '-'}
+    if not is_plain or after in {'?', '*', '{'} or '|' in pattern:
+        return ''
+    return letter
 
 
 def _split(text: str, fold: bool) -> list[str]:
