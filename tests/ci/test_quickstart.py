@@ -202,7 +202,7 @@ def test_activate_warns_of_a_venv_that_was_made_from_another_lock(checkout):
 PIP = LIBRARY + r"""
 . ci/lib/python
 sleep() { command sleep 0.05; }     # between two looks at the log
-pip() { printf "$1" >>"$log"; command sleep 0.5; }
+pip() { printf "$1" >>"$log"; command sleep "${LASTS:-0}"; }
 log=$1 lock=$2 progress=packages_done worry=ask_for_network
 printf 'numpy==1 ; x\nnumpy==2 ; y\nannotated-doc==0.0.7\narchspec==0.2.7\n' >"$lock"
 """
@@ -224,9 +224,9 @@ def test_a_set_up_counts_the_packages(prints, far, tmp_path):
 
 
 def test_a_set_up_without_a_network_names_the_bundle_before_it_gives_up_and_afterwards(tmp_path):
-    said = pip(r'WARNING: Retrying (Retry(total=4\n', 'echo gave up;:', tmp_path).stdout
+    said = pip(r'WARNING: Retrying (Retry(total=4\n', 'echo gave up;:', tmp_path, LASTS='0.5').stdout
     assert said.index('no answer from the index') < said.index('PARITY_SOFTWARE_BUNDLE=DIR') < said.index('gave up')
-    assert said.count('no answer') == 1 and 'no answer' not in pip(GOT, ':', tmp_path).stdout
+    assert said.count('no answer') == 1 and 'no answer' not in pip(GOT, ':', tmp_path, LASTS='0.5').stdout
 
 
 @pytest.mark.parametrize('prints, bundle, said', [
