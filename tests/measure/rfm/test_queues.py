@@ -344,6 +344,8 @@ def cancelled(scheduler, job, tmp_path, monkeypatch):
         monkeypatch.setattr(reframe_slurm, name, getattr(reframe_slurm, name))
     patches.end_preempted_jobs()
     monkeypatch.setattr(queues, 'CANCEL_WAIT', 0.2)
+    sleep = time.sleep          # ReFrame looks every second or two
+    monkeypatch.setattr(time, 'sleep', lambda seconds: sleep(seconds / 20))
 
     def states(*words, sacct=()):
         backend = scheduler(*words, squeue={}, scontrol={}, sacct=dict(sacct))
