@@ -57,6 +57,18 @@ def nightly(checkout: Path, words: str, **env: str) -> subprocess.CompletedProce
     return _ran(['parity.nightly', *shlex.split(words)], checkout, {**_active(checkout), **env})
 
 
+def parity(checkout: Path, words: str, **env: str) -> subprocess.CompletedProcess:
+    """`. ci/activate && parity WORDS` of a checkout, in its folder; the library is this checkout's."""
+    return _ran(['parity.cli', *shlex.split(words)], checkout, {**_active(checkout), **env})
+
+
+def line(checkout: Path, text: str, **env: str) -> subprocess.CompletedProcess:
+    """A line that a page shows, of one of these commands."""
+    program, _, words = text.partition(' ')
+    run = {'reframe': reframe, 'ci/nightly': nightly, 'parity': parity}[program]
+    return run(checkout, words, **env)
+
+
 def _run_warm(command: list[str], env: dict[str, str], stderr: int | None = None, **_) -> subprocess.CompletedProcess:
     return _ran(argv_of(command), os.getcwd(), env, merged=stderr == subprocess.STDOUT)
 

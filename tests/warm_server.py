@@ -21,6 +21,7 @@ import rich.console  # noqa: F401
 
 # loaded for the commands; Polars and SciPy would start threads
 import parity.check  # noqa: F401
+import parity.cli  # noqa: F401
 from parity.measure.rfm import capture, planning  # noqa: F401
 from parity.measure.session import assemble, runner  # noqa: F401
 from parity.nightly import doctor, guard, run  # noqa: F401

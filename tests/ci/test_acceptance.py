@@ -8,7 +8,8 @@ import shutil
 import pytest
 import yaml
 
-from conftest import TOP, shell
+import warm
+from conftest import TOP
 
 PAGE = (TOP / 'docs' / 'accepting-a-new-machine.md').read_text()
 #: A check that any machine can run at once.
@@ -49,7 +50,7 @@ def test_the_page_has_the_whole_way():
 def test_its_contract_is_valid_on_a_slurm_site(checkout, results):
     file = checkout / 'systems' / 'example-slurm' / 'contract.yaml'
     file.write_text(yaml.safe_dump(stated()))
-    done = shell('. ci/activate; parity contract status --system example-slurm', checkout)
+    done = warm.parity(checkout, 'contract status --system example-slurm')
     assert done.returncode == 3 and 'example-slurm, Offer 4711 of 2 March 2026: 3 clauses: 3 open' in done.stdout, done.stdout + done.stderr
     assert 'at least 330 GB/s of each node' in done.stdout and 'at most 1.5 us of all together' in done.stdout
 
@@ -64,7 +65,7 @@ def test_every_command_of_the_page_runs(checkout):
         line = line.replace('NAME', name).replace('contract run', 'contract run --yes')
         if line.startswith('ci/nightly'):
             line += " -n 'Probe%threads=all'"
-        done = shell(f'. ci/activate; {line}', checkout)
+        done = warm.line(checkout, line)
         assert 'Traceback' not in done.stderr and done.stdout + done.stderr, line
         codes[' '.join(line.split()[:3])] = done.returncode, done.stdout + done.stderr
     for command in ('parity contract run', 'parity contract status', 'parity contract report', 'parity jobs render', 'ci/nightly --system local'):

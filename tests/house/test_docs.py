@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import warm
 from conftest import TOP, shell
 from dev import files_page
 
@@ -79,8 +80,10 @@ def test_a_new_check_by_the_letter(checkout):
     assert (checkout / 'spack.yaml').read_text() == lines
     site = checkout / 'systems' / 'example-slurm' / 'system.yaml'
     site.write_text(site.read_text().replace('codes: [', 'codes: [hpcg, ', 1))
-    done = shell(f'. ci/activate; parity parse hpcg {was}/outputs/nx32-np2.txt && reframe -c checks/ -n Hpcg --system example-slurm --dry-run', checkout)
-    assert 'gflops 4.4996 Gflop/s' in done.stdout and 'Ran 3/3 test case(s) from 1 check(s)' in done.stdout, done.stdout + done.stderr
+    parsed = warm.parity(checkout, f"parse hpcg '{was}/outputs/nx32-np2.txt'")
+    assert 'gflops 4.4996 Gflop/s' in parsed.stdout, parsed.stderr
+    done = warm.reframe(checkout, '-c checks/ -n Hpcg --system example-slurm --dry-run')
+    assert 'Ran 3/3 test case(s) from 1 check(s)' in done.stdout, done.stdout + done.stderr
     smallest_check(checkout)
 
 

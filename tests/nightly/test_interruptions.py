@@ -14,8 +14,9 @@ import pytest
 
 import sessions
 import slurm_site
+import warm
 from commands import parity, process
-from conftest import PATIENCE, TOP, eventually, run_python, shell
+from conftest import PATIENCE, TOP, eventually, run_python
 from jobs import finished, journal_of, sessions_of, start, verdict_of
 from parity.base import files
 from parity.base.errors import InfrastructureError
@@ -36,12 +37,12 @@ FILECOPY = 'reframe -c checks/storage/filecopy/filecopy.py -r'
 
 
 def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_and_leaves_no_process(checkout):
-    run = start(f'. ci/activate && exec {FILECOPY} --repeat=9', checkout)
+    run = start(f". ci/activate && exec {FILECOPY} -n 'small-write.*as-is' --repeat=9", checkout)
     eventually(lambda: finished(checkout) >= 1)
     session_id = next((checkout / 'results' / 'running').glob('*.json')).stem
     os.killpg(run.pid, signal.SIGSTOP)      # it is there, however long they take
-    for line in f'. ci/activate && reframe -c checks/ -r {ONE}', f'ci/nightly {ONE}':
-        refused = shell(line, checkout)
+    for line in f'reframe -c checks/ -r {ONE}', f'ci/nightly {ONE}':
+        refused = warm.line(checkout, line)
         assert refused.returncode == 4 and 'held by reframe on local' in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1 and 'Ran' not in refused.stdout
     os.killpg(run.pid, signal.SIGCONT)
@@ -51,18 +52,18 @@ def test_a_run_that_is_killed_was_disturbed_by_no_other_loses_no_finished_case_a
     run.wait()
     done_before = finished(checkout)
 
-    again = shell(f'. ci/activate && {FILECOPY} {ONE}', checkout)
+    again = warm.line(checkout, f'{FILECOPY} {ONE}')
     assert f'session {session_id} was killed: recovered {done_before} finished case' in again.stderr + again.stdout
     assert not recovery.processes_of(session_id) and not list((checkout / 'results' / 'running').glob('*.json'))
     killed, _ = sessions_of(checkout)
     assert killed['session_info']['interrupted'] and [case['result'] for case in killed['runs'][0]['testcases']] == done_before * ['pass']
-    code = shell(f'. ci/activate && parity verdict --session {killed["session_info"]["uuid"][:8]}', checkout)
+    code = warm.parity(checkout, f'verdict --session {killed["session_info"]["uuid"][:8]}')
     assert code.returncode == 3 and 'interrupted' in code.stdout and 'never ran' in code.stdout
     assert 'missing' not in verdict_of(checkout)[1]['counts']
 
 
 def test_ctrl_c_on_a_nightly_keeps_what_had_finished(checkout):
-    run = start('exec ci/nightly -n FileCopy', checkout)
+    run = start("exec ci/nightly -n 'small-write.*as-is'", checkout)
     eventually(lambda: finished(checkout) >= 1)
     os.killpg(run.pid, signal.SIGINT)
     printed, _ = run.communicate(timeout=PATIENCE)
@@ -145,7 +146,7 @@ def test_a_signal_ends_a_nightly_with_4_wherever_it_arrives(results, tmp_path, n
 
 def test_a_run_in_which_nothing_started_is_a_session_of_its_own(checkout):
     (checkout / 'checks' / 'x.py').write_text('import reframe\nimport nope\n')
-    broken = shell(f'. ci/activate && {FILECOPY} -c checks/x.py {ONE}', checkout)
+    broken = warm.line(checkout, f'{FILECOPY} -c checks/x.py {ONE}')
     assert 'checks/x.py: cannot be loaded' in broken.stderr
     code, verdict = verdict_of(checkout)
     assert code == 2 and verdict['cells'] and any('checks/x.py' in w for w in verdict['warnings'])

@@ -24,6 +24,7 @@ from parity.base import codes, units
 from parity.base.errors import UsageError
 from parity.measure.session import assemble
 from stored import case
+from warm import reframe
 
 BAND = {'hpl': (100.0, -0.05, 0.05)}
 
@@ -150,17 +151,17 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 
 def test_each_case_is_sent_to_the_server_that_a_system_names(checkout):
-    run = '. ci/activate && reframe -c checks/storage/filecopy -n "FileCopy %mode=small-copy %clients=one %sync=as-is" -r'
+    run = '-c checks/storage/filecopy -n "FileCopy %mode=small-copy %clients=one %sync=as-is" -r'
     server = http.server.HTTPServer(('127.0.0.1', 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with (checkout / 'systems/local/system.yaml').open('a') as file:
         file.write(f'httpjson: {{url: "http://127.0.0.1:{server.server_port}/x", extras: {{site: here}}, ignore_keys: [check_parity], '
                    "extra_headers: {Authorization: 'Bearer $TOKEN'}, secrets: [TOKEN]}\n")
     try:
-        assert shell('. ci/activate && reframe -c checks/storage/filecopy -l', checkout).returncode == 0, 'only a run needs the secrets'
-        lacks = shell(run, checkout)
+        assert reframe(checkout, '-c checks/storage/filecopy -l').returncode == 0, 'only a run needs the secrets'
+        lacks = reframe(checkout, run)
         assert lacks.returncode == 2 and 'httpjson.secrets: not set in the environment: TOKEN' in lacks.stderr
-        done = shell(run, checkout, TOKEN='hunter2')
+        done = reframe(checkout, run, TOKEN='hunter2')
     finally:
         server.shutdown()
     assert len(Server.got) == 1, done.stdout + done.stderr

@@ -7,8 +7,9 @@ import os
 import pytest
 
 import hydra
-from conftest import TOP, shell
+from conftest import TOP
 from parity.judge.verdict import incidents, judge
+from warm import reframe
 
 PROBES = '''
 import reframe as rfm
@@ -53,7 +54,7 @@ def test_ranks_that_mpich_does_not_bind_are_failed_and_one_incident(tmp_path, re
     folder.mkdir()
     (folder / 'probes.py').write_text(PROBES)
     monkeypatch.setenv('PATH', f'{hydra.put(tmp_path / "mpich", loose).parent}:{os.environ["PATH"]}')
-    said = shell(f'. ci/activate; PATH={tmp_path}/mpich:$PATH; reframe -c {folder} -r', TOP)
+    said = reframe(TOP, f'-c {folder} -r')
     verdict = judge.newest()
     failed = {cell.check: cell.kind.value for cell in verdict.cells if cell.verdict == 'failed'}
     assert failed == ({'One': 'placement', 'Other': 'placement'} if loose else {}), said.stdout

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 import pbs_server
-from conftest import needs_cc, shell
+import warm
+from conftest import needs_cc
 from pbs_server import COMMANDS, printed
 
 #: Of both nodes that the recorded OpenPBS has; pbs1 is down.
@@ -27,7 +28,7 @@ def test_a_clause_is_submitted_for_each_node_that_pbs_has(checkout, server):
     server('pbsnodes', {'-a': printed('nodes-down')})
     server('qstat', {'-Q -f': {'stdout': 'Queue: workq\n', 'stderr': '', 'exit_code': 0}})
     server('qsub', {'rfm_job.sh': COMMANDS['qsub-too-large']})
-    done = shell('. ci/activate; parity contract run --system onebox-pbs --yes', checkout)
+    done = warm.parity(checkout, 'contract run --system onebox-pbs --yes')
     assert 'Traceback' not in done.stderr and done.returncode == 4, done.stdout + done.stderr
     assert 'physical: pbs1 (down,job-exclusive): no jobs now; left out' in done.stdout, done.stdout
     assert 'double: pbs2: failed: ' in done.stdout and 'qsub: Job violates queue and/or server resource limits' in done.stdout, done.stdout

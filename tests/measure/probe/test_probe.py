@@ -15,8 +15,9 @@ import yaml
 import pbs_server
 import sessions as made
 import slurm_site
+import warm
 from commands import parity
-from conftest import TOP, shell
+from conftest import TOP
 from parity.base.findings import Diagnosis, Refused, exit_code, refuse
 from parity.measure.machine.procfs import Tree
 from parity.measure.probe import login, modules, partitions, write
@@ -237,10 +238,11 @@ def test_the_link_is_that_of_an_active_port(tmp_path):
 
 def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, slurm):
     slurm()
-    done = shell('. ci/activate && parity probe trial && reframe --system trial -c checks/ -l', checkout)
+    done = warm.parity(checkout, 'probe trial')
     assert done.returncode == 0, done.stdout + done.stderr
     assert 'partitions batch, batch-himem, gpu-a100, gpu-h100; ' in done.stdout and 'next: parity doctor --system trial' in done.stdout
-    assert 'FileCopy %mode=large-copy' in done.stdout
+    listed = reframe(checkout, '--system trial -c checks/ -l')
+    assert listed.returncode == 0 and 'FileCopy %mode=large-copy' in listed.stdout, listed.stdout + listed.stderr
     file = checkout / 'systems' / 'trial' / 'system.yaml'
     assert sum('TODO' in line for line in file.read_text().splitlines()) <= 30
     done = reframe(checkout, '--system trial:gpu-h100 -c checks/storage/filecopy/filecopy.py '
@@ -257,11 +259,16 @@ def test_a_probed_site_lists_its_checks_and_dry_runs_at_once(checkout, slurm):
 def test_a_probe_that_fails_says_why_and_leaves_nothing(checkout, slurm, tmp_path):
     slurm()
     login_node = tmp_path / 'bin'
-    for line, code, said in (
-            ('parity probe a/b', 2, "'a/b': a system's name must have letters"), ('parity probe local', 2, 'is there already'),
-            (f"PATH=/nowhere '{sys.executable}' -m parity.cli probe x", 2, 'neither Slurm (scontrol) nor PBS'),
-            (f'rm {login_node}/scontrol.0; parity probe x', 4, 'No such file'), (f'echo >{login_node}/scontrol.0; parity probe x', 4, 'has no node in any queue')):
-        done = shell(f'. ci/activate; {line}', checkout)
+    here = os.environ['PATH']
+    for nodes, path, name, code, said in (
+            ('all', here, 'a/b', 2, "'a/b': a system's name must have letters"), ('all', here, 'local', 2, 'is there already'),
+            ('all', '/nowhere', 'x', 2, 'neither Slurm (scontrol) nor PBS'),
+            ('no answer', here, 'x', 4, 'No such file'), ('none', here, 'x', 4, 'has no node in any queue')):
+        if nodes == 'no answer':
+            (login_node / 'scontrol.0').unlink()
+        if nodes == 'none':
+            (login_node / 'scontrol.0').write_text('\n')
+        done = warm.parity(checkout, f'probe {name}', PATH=path)
         assert (done.returncode, said in done.stderr, 'Traceback' in done.stderr) == (code, True, False), done.stderr
         assert not (checkout / 'systems' / 'x').exists()
 
@@ -433,7 +440,7 @@ def test_a_site_in_order_and_what_each_code_lacks(checkout, slurm):
     done = parity('doctor', '--system', 'trial', PARITY_ROOT=str(checkout))
     assert done.returncode == 2 and f'{folder}/system.yaml:8' in done.stdout and 'the rest was not examined' in done.stdout
     (folder / 'system.yaml').write_text(SYSTEM.replace(', fileset, hpl', ''))
-    done = shell('. ci/activate; parity doctor --system trial --json', checkout)
+    done = warm.parity(checkout, 'doctor --system trial --json')
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told['exit_code'] == 0 and told['system'] == 'trial', done.stdout + done.stderr
     words = {f['area']: f['word'] for f in told['findings']}
