@@ -22,6 +22,7 @@ import pytest
 
 from parity.base import codes
 from parity.measure.rfm import planning
+from parity.measure.rfm.planning import of_command  # whatever a test puts in its place
 from parity.measure.session import runner
 from parity.site import identity
 from parity.site.plan import Plan
@@ -40,14 +41,18 @@ hypothesis.settings.register_profile('any machine', deadline=None, derandomize='
                                      suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile('any machine')
 
-#: Files of long tests: begun first, so that no worker ends with one of them alone.
-LONG = ('test_main_job.py', 'test_interruptions.py', 'test_study_run.py', 'test_sites.py', 'test_guards.py')
+#: Files of long tests, the longest first: all begin before the others, so that no worker ends with one of them alone.
+LONG = ('test_foreign.py', 'test_file_programs.py', 'test_main_job.py', 'test_acceptance.py', 'test_study_run.py', 'test_wheel.py',
+        'test_rooms.py', 'test_bad_nights.py', 'test_guards.py', 'test_sites.py', 'test_jobs.py', 'test_mutations.py', 'test_ci.py',
+        'test_interruptions.py', 'test_incidents.py', 'test_studies.py', 'test_every_page.py', 'test_docs.py', 'test_regression.py',
+        'test_probe.py', 'test_scale.py', 'test_counted_work.py', 'test_year.py')
 
 
 def pytest_configure():
     """No controller of this machine answers a test, except one that PARITY_CLUSTER or PARITY_PBS is for."""
     os.environ[MARK] = f'{os.getpid()} {time.time()}'
     os.environ.setdefault('POLARS_MAX_THREADS', '1')    # frames are small, and other workers have the other cores
+    os.environ.setdefault('RFM_POLL_RATE_MAX', '50')    # ReFrame looks after short jobs ten times a second
     os.environ.setdefault('OMPI_MCA_pml', 'ob1')        # Open MPI looks for no fabric, which takes .2 s a run
     os.fsync = lambda descriptor: None                  # the disk keeps nothing for later
     if not os.environ.get('PARITY_CLUSTER') and not os.environ.get('PARITY_PBS'):
@@ -88,7 +93,8 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.name not in LONG)
+    place = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
 
 
 def pytest_collection_finish():
@@ -155,6 +161,15 @@ def checkout(tmp_path, monkeypatch, surveyed) -> Path:
     return copy
 
 
+@pytest.fixture
+def bare(tmp_path, monkeypatch) -> Path:
+    """A checkout as ``checkout``, of the system local alone and without codes: a test brings its own check, and ReFrame
+    loads no other."""
+    copy = copied(tmp_path, checks=False)
+    belong_to(copy, monkeypatch)
+    return copy
+
+
 @pytest.fixture(scope='session')
 def surveyed(shared) -> Callable[..., None]:
     """Give a checkout what another one found on this machine: to try all programs takes 1.6 s of CPU. One whose PATH or
@@ -191,14 +206,18 @@ def results_here(results, surveyed) -> Path:
     return results
 
 
-def copied(folder: Path, *linked: str) -> Path:
+def copied(folder: Path, *linked: str, checks: bool = True) -> Path:
     """A copy of the checkout in ``folder``, without recorded outputs; .venv and the folders ``linked`` are this
-    checkout's own."""
+    checkout's own. Without ``checks`` it has no code, and only the system that needs none."""
     copy = folder / 'a check out'
     copy.mkdir()
     for name in ('checks', 'systems', 'reframe', 'ci', 'jobs', '.venv'):
         if name in ('.venv', *linked):
             (copy / name).symlink_to(TOP / name)
+        elif name == 'checks' and not checks:
+            (copy / name).mkdir()
+        elif name == 'systems' and not checks:
+            shutil.copytree(TOP / name / 'local', copy / name / 'local')
         else:
             # with what Python compiled, which each copy would compile anew; not with what it is just writing
             shutil.copytree(TOP / name, copy / name, ignore=shutil.ignore_patterns('*.pyc.*', 'outputs'),
@@ -273,7 +292,7 @@ def planned(shared, surveyed) -> Callable[[str], Plan]:
             patch.setenv('PARITY_RESULTS', str(results))
             patch.setenv('PATH', activated(TOP, os.environ['PATH']))
             patch.chdir(TOP)
-            made = planning.of_command(['-c', 'checks', '-r', '--system', system])
+            made = of_command(['-c', 'checks', '-r', '--system', system])
         (folder / 'plan.json').write_text(made.model_dump_json())
 
     @functools.cache

@@ -16,8 +16,9 @@ import pytest
 import yaml
 from test_studies import HEAD, MEASURED, ROW, onebox, trial
 
+import warm
 from commands import parity
-from conftest import TOP, eventually, shell
+from conftest import TOP, eventually
 from jobs import start
 from parity.base import files, paths
 from parity.measure.scheduler import command, slurm
@@ -61,7 +62,7 @@ experiments:
   swept: {what: w, where: p, subsystem: compute, axes: {speed: all, code: all}, metrics: {rate: [rate]}, check: Probe, parameters: {speed: '{speed}'}, set: {code: '{code}'}, quick: {repeats: 2}}
   plain: {what: w, where: p, subsystem: compute, axes: {speed: all}, metrics: {rate: [rate]}, check: Probe, parameters: {speed: '{speed}'}, set: {level: 1}, quick: {repeats: 1}}
 '''
-RUN = '. ci/activate && parity study run trial --system local --quick'
+RUN = 'study run trial --system local --quick'
 
 
 def stored(checkout) -> list[dict]:
@@ -81,33 +82,33 @@ def rates(sessions: list[dict]) -> Counter:
     return Counter((s['side'], s['repeat'], rate) for s in sessions for rate in s['rates'])
 
 
-def test_a_study_is_run_in_turns_killed_goes_on_and_is_measured_anew_where_it_was_edited(checkout):
-    (checkout / 'checks' / 'compute' / 'probe.py').write_text(PROBE)
-    folder = trial(checkout / 'systems' / 'local' / 'system.yaml', PROBED, HEAD.replace('side', 'speed') + ROW.replace('one', 'plain').replace('a,X', 'low,').replace(',s,', ',MB/s,'))
-    first = start(RUN, checkout)
-    eventually(lambda: first.poll() is not None or len(stored(checkout)) >= 2)
+def test_a_study_is_run_in_turns_killed_goes_on_and_is_measured_anew_where_it_was_edited(bare):
+    (bare / 'checks' / 'probe.py').write_text(PROBE)
+    folder = trial(bare / 'systems' / 'local' / 'system.yaml', PROBED, HEAD.replace('side', 'speed') + ROW.replace('one', 'plain').replace('a,X', 'low,').replace(',s,', ',MB/s,'))
+    first = start(f'. ci/activate && parity {RUN}', bare)
+    eventually(lambda: first.poll() is not None or len(stored(bare)) >= 2)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    before = len(stored(checkout))
+    before = len(stored(bare))
 
-    done = shell(RUN, checkout)
+    done = warm.parity(bare, RUN)
     assert done.returncode == 0 and 'runs were measured before' in done.stdout and 'runs measured in' in done.stdout, done.stdout + done.stderr
-    sessions = stored(checkout)
+    sessions = stored(bare)
     assert before < len(sessions) and len({s['run'] for s in sessions}) == 1
     assert rates(sessions) == Counter({(side, repeat, factor * value): 1 for side, factor in (('low', 1.0), ('high', 2.0))
                                        for repeat, values in (('1', (3, 5, 1)), ('2', (3, 5))) for value in values})
     turns = [(s['side'], s['repeat']) for s in sessions]
     assert list(dict.fromkeys(turns)) == [('low', '1'), ('high', '1'), ('high', '2'), ('low', '2')]
 
-    again = shell(RUN, checkout)
-    assert again.returncode == 0 and 'all was measured before' in again.stdout and len(stored(checkout)) == len(sessions)
+    again = warm.parity(bare, RUN)
+    assert again.returncode == 0 and 'all was measured before' in again.stdout and len(stored(bare)) == len(sessions)
     (folder / 'study.yaml').write_text(PROBED.replace('level: 1', 'level: 11'))
-    said = shell(f'{RUN} --dry-run', checkout)      # a default stands in no case's name: the digest tells
-    assert '2 runs of 2 cases in 2 sessions, 8 runs were measured before' in said.stdout and len(stored(checkout)) == len(sessions)
-    edited = shell(f'{RUN}; parity study compare trial last --json >figures.json; parity verdict', checkout)
-    assert rates(stored(checkout)[len(sessions):]).keys() == {('low', '1', 11.0), ('high', '1', 22.0)}
-    assert edited.returncode == 3 and 'no session is stored' in edited.stderr, 'a study is no night'
-    answer = json.loads((checkout / 'figures.json').read_text())
+    said = warm.parity(bare, f'{RUN} --dry-run')      # a default stands in no case's name: the digest tells
+    assert '2 runs of 2 cases in 2 sessions, 8 runs were measured before' in said.stdout and len(stored(bare)) == len(sessions)
+    edited, compared, verdict = (warm.parity(bare, words) for words in (RUN, 'study compare trial last --json', 'verdict'))
+    assert rates(stored(bare)[len(sessions):]).keys() == {('low', '1', 11.0), ('high', '1', 22.0)}, edited.stderr
+    assert verdict.returncode == 3 and 'no session is stored' in verdict.stderr, 'a study is no night'
+    answer = json.loads(compared.stdout)
     assert not answer['here']['labels']
     rows = answer['here']['rows']
     assert {(r['benchmark'], r['baseline'], r['n']) for r in rows} == {('swept %code=3', 3.0, 2), ('swept %code=5', 5.0, 2), ('plain', 11.0, 1)}

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 import commands
-from conftest import PATIENCE, TOP, belong_to, copied, run_python
+import warm
+from conftest import PATIENCE, TOP, activated, belong_to, copied, run_python
 from parity.base.errors import ParityError, UsageError
 from parity.measure.check.workload import Workload
 from parity.measure.jobs import request, sent, write
@@ -38,7 +39,7 @@ HOSTILE = ('x;touch pwned', '$(touch pwned)', '`touch pwned`', "a'b", 'a b', 'a\
 
 
 @pytest.fixture
-def site(tmp_path, planned, monkeypatch):
+def site(tmp_path, planned, surveyed, monkeypatch):
     """A checkout of the test's own, at a path with a space, that parity takes for its root. Its plans were made before."""
     def restricted(arguments: list[str]) -> plan.Plan:
         system, _, partition = arguments[arguments.index('--system') + 1].partition(':')
@@ -48,7 +49,10 @@ def site(tmp_path, planned, monkeypatch):
     checkout = copied(tmp_path, 'reframe')
     belong_to(checkout, monkeypatch)
     monkeypatch.setattr('parity.measure.rfm.planning.of_command', restricted)
+    monkeypatch.setattr(write, 'subprocess', warm.SUBPROCESS)
     monkeypatch.setenv('PARITY_ROOT', str(checkout))
+    monkeypatch.setenv('PATH', activated(checkout, os.environ['PATH']))
+    surveyed(checkout, checkout / 'results')
     for name in write.CARRIED:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(checkout)
@@ -96,10 +100,12 @@ def test_a_workload_runs_without_parity_and_gives_the_figures_of_its_check(site,
     assert 'import parity' not in text and 'rfm_' not in text
 
 
-def test_no_script_for_others_names_the_checkout(results_here, tmp_path):
-    done = subprocess.run([sys.executable, '-m', 'parity.measure.jobs.standalone', '-c', str(TOP / 'checks'), '--system', 'local', '--stage',
-                           f'{tmp_path}/stage', '--output', f'{tmp_path}/output', '--dry-run'], capture_output=True, text=True, cwd=TOP,
-                          env={**os.environ, 'PARITY_REFRAME_LOG': f'{tmp_path}/log', 'RFM_CONFIG_FILES': str(TOP / 'reframe' / 'settings.py')})
+def test_no_script_for_others_names_the_checkout(results_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(TOP)
+    words = ['-c', str(TOP / 'checks'), '--system', 'local', '--stage', f'{tmp_path}/stage', '--output', f'{tmp_path}/output']
+    done = warm.SUBPROCESS.run([sys.executable, '-m', 'parity.measure.jobs.standalone', *words, '--dry-run', '--exec-policy=serial'], env={
+        **os.environ, 'PARITY_REFRAME_LOG': f'{tmp_path}/log', 'RFM_CONFIG_FILES': str(TOP / 'reframe' / 'settings.py'),
+        'PATH': activated(TOP, os.environ['PATH'])})
     scripts = {f.parent.name: f.read_text().replace(str(f.parent), '') for f in (tmp_path / 'stage').rglob('rfm_job.sh')}
     assert any(name.startswith('FileCopy') for name in scripts), done.stdout
     assert not [name for name, text in scripts.items() if str(TOP) in text or str(results_here) in text or sys.prefix in text]

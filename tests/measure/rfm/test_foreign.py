@@ -166,37 +166,37 @@ def test_the_example_is_measured_and_imports_nothing_of_parity(checkout):
     assert cell['value'] > 0
 
 
-def test_the_log_file_of_a_run_in_colours_has_none(checkout):
-    (checkout / 'checks' / 'speed.py').write_text(SPEED)
-    done = shell('. ci/activate && reframe -c checks/speed.py -r', checkout, RATE='none', RFM_COLORIZE='y')
-    log = (checkout / 'results' / 'reframe.log').read_text()
+def test_the_log_file_of_a_run_in_colours_has_none(bare):
+    (bare / 'checks' / 'speed.py').write_text(SPEED)
+    done = reframe(bare, '-c checks/speed.py -r', RATE='none', RFM_COLORIZE='y')
+    log = (bare / 'results' / 'reframe.log').read_text()
     assert '\x1b[31m' in done.stdout and 'FAILED' in log and '\x1b' not in log
 
 
-def test_a_reference_is_proposed_accepted_applied_and_missed(checkout):
-    (checkout / 'checks' / 'speed.py').write_text(SPEED)
-    night = run(checkout, '-c checks/speed.py -r', RATE='100')
+def test_a_reference_is_proposed_accepted_applied_and_missed(bare):
+    (bare / 'checks' / 'speed.py').write_text(SPEED)
+    night = run(bare, '-c checks/speed.py -r', RATE='100')
     assert night.returncode == 0, night.stdout + night.stderr
-    more_nights(checkout, 101.0, 99.0, 100.5, 99.5, 100.0, 101.0, 99.0, 100.2, 99.8)
+    more_nights(bare, 101.0, 99.0, 100.5, 99.5, 100.0, 101.0, 99.0, 100.2, 99.8)
     for words in ('propose', "accept --all --why 'a test'"):
-        done = here(checkout, f'refs {words} --system local')
+        done = here(bare, f'refs {words} --system local')
         assert done.returncode == 0, done.stdout + done.stderr
-    assert 'own:\n    rate: [100.0, ' in (checkout / 'systems/local/references/default.yaml').read_text()
-    assert here(checkout, 'refs lint --system local').returncode == 0
+    assert 'own:\n    rate: [100.0, ' in (bare / 'systems/local/references/default.yaml').read_text()
+    assert here(bare, 'refs lint --system local').returncode == 0
     for rate, code, word, ended in (('100', 0, 'ok', 0), ('none', 1, 'wrong', 1)):
-        done = run(checkout, '-c checks/speed.py -r', RATE=rate)
+        done = run(bare, '-c checks/speed.py -r', RATE=rate)
         assert done.returncode == ended, done.stdout
-        cell, = (found := verdict(checkout))['cells']
+        cell, = (found := verdict(bare))['cells']
         assert (cell['verdict'], found['exit_code']) == (word, code), cell
         assert word == 'wrong' or cell['reference'] == 100.0
-    night = nightly(checkout, '-n Speed --repeats 1', RATE='70')
+    night = nightly(bare, '-n Speed --repeats 1', RATE='70')
     assert night.returncode == 1 and 'rerun 1 of 1 before the verdict: Speed' in night.stdout, night.stdout + night.stderr
-    cell, = verdict(checkout)['cells']
+    cell, = verdict(bare)['cells']
     assert (cell['verdict'], cell['reference']) == ('regressed', 100.0)
-    assert 'Speed' in (checkout / 'results/report/index.html').read_text()
-    assert here(checkout, "ack Speed.rate@local:default --until 2099-01-01 --why 'a test'").returncode == 0
-    assert here(checkout, 'verdict').returncode == 0
-    shown = here(checkout, 'show Speed.rate').stdout
+    assert 'Speed' in (bare / 'results/report/index.html').read_text()
+    assert here(bare, "ack Speed.rate@local:default --until 2099-01-01 --why 'a test'").returncode == 0
+    assert here(bare, 'verdict').returncode == 0
+    shown = here(bare, 'show Speed.rate').stdout
     assert 'rerun: ci/nightly --system local -n' in shown and '-S' not in shown
 
 
@@ -285,66 +285,66 @@ def test_a_path_of_system_yaml_is_loaded_and_a_tag_names_the_subsystem(judged):
     assert not any('helper.py' in said for said in found['warnings'])
 
 
-def test_a_night_with_foreign_tests_runs_and_what_a_hook_found_is_missed_later(checkout):
-    (checkout / 'checks' / 'late').mkdir()
-    file = checkout / 'checks' / 'late' / 'late.py'
+def test_a_night_with_foreign_tests_runs_and_what_a_hook_found_is_missed_later(bare):
+    (bare / 'checks' / 'late').mkdir()
+    file = bare / 'checks' / 'late' / 'late.py'
     file.write_text(HEAD + '\n\n@rfm.simple_test\nclass Late(Said):\n    ' + BODIES['Late'][0].replace('\n', '\n    ') + '\n')
     night = '-n Late --repeats 1'
-    done = nightly(checkout, night)
+    done = nightly(bare, night)
     assert done.returncode == 0, done.stdout + done.stderr
     file.write_text(file.read_text().replace("'a':", "'b':"))
-    done = nightly(checkout, night)
-    found = cells(verdict(checkout))
+    done = nightly(bare, night)
+    found = cells(verdict(bare))
     assert done.returncode == 3 and found['Late', 'a']['verdict'] == 'missing' and found['Late', 'b']['value'] == 100, done.stdout
 
 
-def test_files_of_a_foreign_folder_are_no_code_and_are_loaded(checkout):
-    folder = checkout / 'checks' / 'network' / 'mine'
-    folder.mkdir()
+def test_files_of_a_foreign_folder_are_no_code_and_are_loaded(bare):
+    folder = bare / 'checks' / 'network' / 'mine'
+    folder.mkdir(parents=True)
     (folder / 'mine.py').write_text(SPEED.replace('Speed', 'Mine'))
     (folder / 'yours.py').write_text(SPEED.replace('Speed', 'Yours'))
-    (checkout / 'checks' / 'network' / 'src').mkdir()
-    (checkout / 'checks' / 'network' / 'src' / 'a.c').write_text('')
-    done = nightly(checkout, '--repeats 1 -n "Mine|Yours"')
+    (bare / 'checks' / 'network' / 'src').mkdir()
+    (bare / 'checks' / 'network' / 'src' / 'a.c').write_text('')
+    done = nightly(bare, '--repeats 1 -n "Mine|Yours"')
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {cell['subsystem'] for cell in verdict(checkout)['cells']} == {'network'} and len(verdict(checkout)['cells']) == 2
+    assert {cell['subsystem'] for cell in verdict(bare)['cells']} == {'network'} and len(verdict(bare)['cells']) == 2
 
 
-def test_a_run_in_which_no_case_comes_to_its_set_up_is_one_session(checkout):
-    (checkout / 'checks' / 'built.py').write_text(HEAD + PROGRAM + "\n\n@rfm.simple_test\nclass Built(Said):\n    "
+def test_a_run_in_which_no_case_comes_to_its_set_up_is_one_session(bare):
+    (bare / 'checks' / 'built.py').write_text(HEAD + PROGRAM + "\n\n@rfm.simple_test\nclass Built(Said):\n    "
                                                   "program = fixture(Program, scope='environment')\n")
-    (checkout / 'script.py').write_text("open('ran', 'w')\n")
-    (checkout / 'unstated.py').write_text(SPEED.replace("valid_systems = ['*']", 'pass'))
-    done = run(checkout, '-c checks/built.py -c script.py -c unstated.py -c nowhere -r')
-    found = verdict(checkout)
+    (bare / 'script.py').write_text("open('ran', 'w')\n")
+    (bare / 'unstated.py').write_text(SPEED.replace("valid_systems = ['*']", 'pass'))
+    done = run(bare, '-c checks/built.py -c script.py -c unstated.py -c nowhere -r')
+    found = verdict(bare)
     assert [cell['verdict'] for cell in found['cells']] == ['failed'], done.stdout
-    assert not (checkout / 'ran').exists()
+    assert not (bare / 'ran').exists()
     assert any("unstated.py: skipping test 'Speed': 'valid_systems' not defined" in said for said in found['warnings'])
-    assert len(stored(checkout)) == 1 and any('nowhere: no such file or folder' in said for said in found['warnings'])
+    assert len(stored(bare)) == 1 and any('nowhere: no such file or folder' in said for said in found['warnings'])
 
 
-def test_a_killed_run_is_recovered_with_its_figures(checkout):
+def test_a_killed_run_is_recovered_with_its_figures(bare):
     second = SPEED[SPEED.index('@rfm'):].replace('Speed', 'Then')
     kills = "    @run_before('run')\n    def end(self):\n        os.kill(os.getpid(), 9)\n"
-    (checkout / 'checks' / 'speed.py').write_text(SPEED + '\n\n' + second.replace('    @perf', kills + '\n    @perf'))
-    run(checkout, '-c checks/speed.py -r --exec-policy serial --exec-order name')
-    (checkout / 'checks' / 'speed.py').write_text(SPEED)
-    done = run(checkout, '-c checks/speed.py -r')
+    (bare / 'checks' / 'speed.py').write_text(SPEED + '\n\n' + second.replace('    @perf', kills + '\n    @perf'))
+    run(bare, '-c checks/speed.py -r --exec-policy serial --exec-order name')
+    (bare / 'checks' / 'speed.py').write_text(SPEED)
+    done = run(bare, '-c checks/speed.py -r')
     assert 'recovered 1 finished case' in done.stderr, done.stderr
-    found = cells(verdict(checkout, f'--session {stored(checkout)[0]}'))
+    found = cells(verdict(bare, f'--session {stored(bare)[0]}'))
     assert found['Speed', 'rate']['value'] == 100 and found['Then', 'rate']['verdict'] == 'missing'
 
 
-def test_a_session_that_reframe_cannot_store_is_said_and_recovered(checkout):
-    (checkout / 'checks' / 'speed.py').write_text(SPEED)
+def test_a_session_that_reframe_cannot_store_is_said_and_recovered(bare):
+    (bare / 'checks' / 'speed.py').write_text(SPEED)
     line = '-c checks/speed.py -r'
-    run(checkout, line)
-    with contextlib.closing(sqlite3.connect(checkout / 'results' / 'results.db')) as conn:
+    run(bare, line)
+    with contextlib.closing(sqlite3.connect(bare / 'results' / 'results.db')) as conn:
         conn.execute("CREATE TRIGGER full BEFORE INSERT ON sessions BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END")
-        done = run(checkout, line)
-        assert f'parity: {checkout}/results/results.db: ReFrame did not store the session: the next run recovers' in done.stderr, done.stderr
+        done = run(bare, line)
+        assert f'parity: {bare}/results/results.db: ReFrame did not store the session: the next run recovers' in done.stderr, done.stderr
         conn.execute('DROP TRIGGER full')
-    assert 'recovered 1 finished case' in run(checkout, line).stderr and len(stored(checkout)) == 3
+    assert 'recovered 1 finished case' in run(bare, line).stderr and len(stored(bare)) == 3
 
 
 OLD = """
@@ -355,31 +355,31 @@ site_configuration = {
 """
 
 
-def test_what_reframe_stored_without_parity_becomes_history(checkout):
-    plain = checkout.parent / 'plain'        # ReFrame alone runs no job at a path with a space
+def test_what_reframe_stored_without_parity_becomes_history(bare):
+    plain = bare.parent / 'plain'        # ReFrame alone runs no job at a path with a space
     plain.mkdir()
     (plain / 'many.py').write_text(many())
     for system, rate in (('local', '100'), ('local', '102'), ('elsewhere', '1')):
         (plain / 'old.py').write_text(OLD.replace('NAME', system).replace('DB', str(plain / 'old.db')))
-        shell(". ci/activate && cd ../plain && unset RFM_CONFIG_FILES && reframe -C old.py -c many.py -n 'Late|Passes|Answer|Raises' -r", checkout, RATE=rate)
+        shell(". ci/activate && cd ../plain && unset RFM_CONFIG_FILES && reframe -C old.py -c many.py -n 'Late|Passes|Answer|Raises' -r", bare, RATE=rate)
     left = ['not imported: 4 x case of elsewhere:default, which no systems', 'not imported: 2 x figure text of Raises that is no number',
             'not imported: 2 x figure nan of Raises that is no number']
     for asked, code, told in (('old.db --dry-run', 0, 'would be imported: 1 of 1 sessions, 0 are here already; in all 8 cases with 4 figures'),
                         ('old.db', 1, 'imported: 1 of 1 sessions, 0 are here already'), ('old.db', 1, 'imported: 0 of 1 sessions, 1 are here already')):
-        done = here(checkout, f'import {plain}/{asked}')
+        done = here(bare, f'import {plain}/{asked}')
         assert done.returncode == code and all(said in done.stdout for said in (told, *left)), done.stdout + done.stderr
-    assert len(stored(checkout)) == 1
-    found = cells(verdict(checkout))
+    assert len(stored(bare)) == 1
+    found = cells(verdict(bare))
     assert {name: (cell['verdict'], cell['value'], cell['better']) for name, cell in found.items()} == {
         ('Late', 'a'): ('unreferenced', 101, 'lower'), ('Passes', 'passed'): ('ok', 1, ''), ('Answer', 'passed'): ('wrong', None, ''),
         ('Raises', 'good'): ('unreferenced', 1, 'lower')}
-    assert here(checkout, f"import '{checkout}/results/results.db'").returncode == 3
-    shutil.rmtree(checkout / 'results')
-    done = here(checkout, f'import {plain}/perflogs')
-    assert 'imported: 1 of 1 sessions' in done.stdout and cells(verdict(checkout))['Late', 'a']['value'] == 101, done.stdout
-    assert here(checkout, f'import {plain}/perflogs').stdout.count('0 of 1 sessions, 1 are here already') == 1
+    assert here(bare, f"import '{bare}/results/results.db'").returncode == 3
+    shutil.rmtree(bare / 'results')
+    done = here(bare, f'import {plain}/perflogs')
+    assert 'imported: 1 of 1 sessions' in done.stdout and cells(verdict(bare))['Late', 'a']['value'] == 101, done.stdout
+    assert here(bare, f'import {plain}/perflogs').stdout.count('0 of 1 sessions, 1 are here already') == 1
     for wrong, code in (('nowhere', 2), ('old.py', 3)):
-        done = here(checkout, f'import {plain}/{wrong}')
+        done = here(bare, f'import {plain}/{wrong}')
         assert done.returncode == code and 'Traceback' not in done.stderr
 
 

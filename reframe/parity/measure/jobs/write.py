@@ -223,7 +223,7 @@ def _dry_run(case: PlannedCase, folder: Path) -> Path:
     target = f'{case.system}:{case.partition}'
     name = re.escape(case.case.replace(' ', ''))
     command = [sys.executable, '-m', 'parity.measure.jobs.standalone', '-c', str(paths.root() / case.file)]
-    command += ['--stage', f'{folder}/stage', '--output', f'{folder}/output', '--dry-run']
+    command += ['--stage', f'{folder}/stage', '--output', f'{folder}/output', '--dry-run', '--exec-policy=serial']
     command += ['--system', target, '-p', f'^{case.environ}$', '-n', f'{name}$']
     environment = {**os.environ, 'PARITY_REFRAME_LOG': f'{folder}/log', 'RFM_COLORIZE': 'n'}
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
