@@ -209,14 +209,18 @@ class _Function:
     def __init__(self, quantity: Quantity):
         self.quantity = quantity
         self.samples: dict[int, _Sample] = {}
+        self.levels: dict[int, float] = {}
         for cell in quantity.cells:
-            self.samples[id(cell)] = _sample(cell, quantity.of)
+            sample = _sample(cell, quantity.of)
+            self.samples[id(cell)] = sample
+            self.levels[id(cell)] = _digits(sample.figure())
 
     def value(self, moved: int = 0, by: float = 0.0) -> float:
         """Return the value with one level moved."""
         def level(cell: StudyCell) -> float:
-            sample = self.samples[id(cell)]
-            return sample.figure(by) if id(cell) == moved else _digits(sample.figure())
+            if id(cell) == moved:
+                return self.samples[moved].figure(by)
+            return self.levels[id(cell)]
 
         value = _digits(self.quantity.function(level))
         if not math.isfinite(value):

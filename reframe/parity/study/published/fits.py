@@ -15,8 +15,9 @@ from scipy.cluster.vq import ClusterError, kmeans2
 
 from parity.judge.stats.laws import finite
 
-#: Starts of a clustering.
+#: Starts of a clustering, and steps of each at most.
 STARTS = 50
+STEPS = 100
 
 
 class FittedLaw(NamedTuple):
@@ -104,13 +105,26 @@ def _nearest(whitened: np.ndarray, k: int) -> np.ndarray:
     least, best = math.inf, None
     for _ in range(STARTS):
         with contextlib.suppress(ClusterError):        # a cluster lost its last row
-            centres, cluster_of = kmeans2(whitened, k, iter=100, minit='++', missing='raise', rng=rng)
+            centres, cluster_of = _settled(whitened, k, rng)
             squares = float(((whitened - centres[cluster_of]) ** 2).sum())
             if squares < least:
                 least, best = squares, cluster_of
     if best is None:
         raise ValueError(f'no start of {STARTS} kept {k} clusters: ask for fewer')
     return best
+
+
+def _settled(whitened: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centres of one start, and the cluster of each row, once no row changes its cluster.
+
+    Raise ClusterError where a cluster lost its last row."""
+    centres, cluster_of = kmeans2(whitened, k, iter=1, minit='++', missing='raise', rng=rng)
+    for _ in range(STEPS - 1):
+        before = cluster_of
+        centres, cluster_of = kmeans2(whitened, centres, iter=1, minit='matrix', missing='raise')
+        if np.array_equal(before, cluster_of):
+            break
+    return centres, cluster_of
 
 
 def _positive(values: Sequence[float], name: str) -> np.ndarray:
