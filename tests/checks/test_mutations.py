@@ -59,6 +59,7 @@ def accepted(code: str, name: str):
     return read, read(text)
 
 
+@functools.cache
 def stated(code: str, *names: str) -> dict:
     """What the code's expected.yaml says of mutations, and of facts that stand alone in these outputs."""
     if code in PROGRAMS:

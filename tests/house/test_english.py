@@ -77,6 +77,9 @@ def messages(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def comments(text: str) -> list[tuple[int, str]]:
+    """Return the comments of a module in which one may be amiss: to find comments takes most of the time."""
+    if not any('#' in line and ('What' in line or TURNS.search(line)) for line in text.splitlines()):
+        return []
     return [(t.start[0], t.string) for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
 
 
@@ -88,8 +91,9 @@ def test_a_name_says_what_the_thing_is(file):
 @pytest.mark.parametrize(**below('reframe', 'checks', 'dev', 'ci', 'jobs', suffixes=('.py',)))
 def test_code_speaks_plainly(file: Path):
     tree = ast.parse(text := file.read_text())
-    found = [(line, f'begins with "{d.split()[0]}"') for line, d in docstrings(tree) if d.split()[0].strip(',:').lower() in OPENERS]
-    found += [(line, why) for line, d in [*docstrings(tree), *messages(tree)] for why in amiss(d)]
+    documented = docstrings(tree)
+    found = [(line, f'begins with "{d.split()[0]}"') for line, d in documented if d.split()[0].strip(',:').lower() in OPENERS]
+    found += [(line, why) for line, d in [*documented, *messages(tree)] for why in amiss(d)]
     found += [(line, why) for line, c in comments(text) for why in amiss(c, None)]
     assert not found, '\n'.join(f'{file.relative_to(TOP)}:{line}: {why}' for line, why in sorted(found))
 
