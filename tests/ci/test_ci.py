@@ -87,11 +87,12 @@ def begin(tmp_path_factory):
     shutil.copy(TOP / 'requirements-test.lock', copy)
     (copy / 'dev').mkdir()
     (copy / 'dev' / 'density.py').write_text('import sys\nprint("counted:", *sys.argv[1:])\n')
-    for name in ('ruff', 'lint-imports', 'shellcheck'):
+    for name in ('lint-imports', 'shellcheck'):
         program(copy / '.venv' / 'bin' / name, '')
 
-    def run(folder, text: str, workers: int) -> subprocess.Popen:
+    def run(folder, text: str, workers: int, ruff: str = '') -> subprocess.Popen:
         (folder / 'test_planted.py').write_text(text)
+        program(copy / '.venv' / 'bin' / 'ruff', ruff)
         path = f'{copy}/.venv/bin:{os.environ["PATH"]}'
         return start(copy / 'ci' / 'test', '-p', 'no:cacheprovider', f'-n{workers}', folder, env={**os.environ, 'PATH': path, 'PARITY_CLUSTER': '1'})
     return run
@@ -102,6 +103,11 @@ def test_a_failed_part_hides_no_later_one_a_push_leaves_out_full_and_no_process_
     assert '1 failed' in printed and '1 passed, 2 deselected' in printed
     assert 'counted: reframe/parity checks' in printed
     assert printed.count('left running by the tests, ended: sleep') == 2 and not running()
+
+
+def test_what_a_linter_finds_is_printed_and_fails_a_run_whose_tests_pass(begin, tmp_path):
+    printed = ended(begin(tmp_path, 'def test_passes():\n    pass\n', 0, ruff='echo a fault; exit 1'), 1)
+    assert 'a fault\n' in printed and '1 passed' in printed
 
 
 @pytest.mark.parametrize('number, whole_group, workers', [(signal.SIGINT, True, 2), (signal.SIGTERM, False, 0)], ids=['Ctrl-C', 'kill'])
