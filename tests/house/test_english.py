@@ -65,14 +65,14 @@ def names(file: Path) -> set[str]:
     return {name.strip('_').lower() for name in found}
 
 
-def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
+def docstrings(nodes: list[ast.AST]) -> list[tuple[int, str]]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    found = [(getattr(n, 'lineno', 1), ast.get_docstring(n)) for n in ast.walk(tree) if isinstance(n, kinds)]
+    found = [(getattr(n, 'lineno', 1), ast.get_docstring(n)) for n in nodes if isinstance(n, kinds)]
     return [(line, re.sub(r'^ {2,}.*$|\x08\n(.+\n?)*', '', d, flags=re.M)) for line, d in found if d]     # without tables and code
 
 
-def messages(tree: ast.Module) -> list[tuple[int, str]]:
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+def messages(nodes: list[ast.AST]) -> list[tuple[int, str]]:
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
     return [(n.lineno, words_of(a)) for n in calls if getattr(n.func, 'id', getattr(n.func, 'attr', '')) in SAID for a in n.args]
 
 
@@ -90,10 +90,11 @@ def test_a_name_says_what_the_thing_is(file):
 
 @pytest.mark.parametrize(**below('reframe', 'checks', 'dev', 'ci', 'jobs', suffixes=('.py',)))
 def test_code_speaks_plainly(file: Path):
-    tree = ast.parse(text := file.read_text())
-    documented = docstrings(tree)
+    text = file.read_text()
+    nodes = [*ast.walk(ast.parse(text))]
+    documented = docstrings(nodes)
     found = [(line, f'begins with "{d.split()[0]}"') for line, d in documented if d.split()[0].strip(',:').lower() in OPENERS]
-    found += [(line, why) for line, d in [*documented, *messages(tree)] for why in amiss(d)]
+    found += [(line, why) for line, d in [*documented, *messages(nodes)] for why in amiss(d)]
     found += [(line, why) for line, c in comments(text) for why in amiss(c, None)]
     assert not found, '\n'.join(f'{file.relative_to(TOP)}:{line}: {why}' for line, why in sorted(found))
 
