@@ -221,6 +221,7 @@ def judged(shared) -> tuple[Path, dict]:
         stated.write_text(stated.read_text().replace('partitions:', f"checks: ['{folder / 'elsewhere'}']\npartitions:", 1))
         with pytest.MonkeyPatch.context() as patch:
             belong_to(copy, patch)
+            patch.setenv('OMPI_MCA_odls_base_sigkill_timeout', '0')     # mpirun waits seconds after a code other than 0
             names = '|'.join(f'^{name}( |%|$)' for name in (*BODIES, 'Speed'))
             done = run(copy, f"-c checks/ -r -n '{names}' -S size=nightly")
             (folder / 'printed').write_text(done.stdout + done.stderr)
