@@ -42,10 +42,11 @@ hypothesis.settings.register_profile('any machine', deadline=None, derandomize='
 hypothesis.settings.load_profile('any machine')
 
 #: Files of long tests, the longest first: all begin before the others, so that no worker ends with one of them alone.
-LONG = ('test_foreign.py', 'test_file_programs.py', 'test_main_job.py', 'test_acceptance.py', 'test_study_run.py', 'test_wheel.py',
-        'test_rooms.py', 'test_bad_nights.py', 'test_guards.py', 'test_sites.py', 'test_jobs.py', 'test_mutations.py', 'test_ci.py',
-        'test_interruptions.py', 'test_incidents.py', 'test_studies.py', 'test_every_page.py', 'test_docs.py', 'test_regression.py',
-        'test_probe.py', 'test_scale.py', 'test_counted_work.py', 'test_year.py')
+LONG = ('test_file_programs.py', 'test_foreign.py', 'test_main_job.py', 'test_studies.py', 'test_wheel.py', 'test_incidents.py',
+        'test_guards.py', 'test_bad_nights.py', 'test_mutations.py', 'test_study_run.py', 'test_interruptions.py', 'test_docs.py',
+        'test_rooms.py', 'test_sites.py', 'test_jobs.py', 'test_probe.py', 'test_every_page.py', 'test_counted_work.py', 'test_refs.py',
+        'test_quickstart.py', 'test_ci.py', 'test_regression.py', 'test_references.py', 'test_acceptance.py', 'test_events.py',
+        'test_scale.py', 'test_year.py')
 
 
 def pytest_configure():
