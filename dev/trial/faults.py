@@ -126,7 +126,7 @@ class Neighbour(_Running):
 
     @property
     def slows(self) -> str:
-        """Nodes 1 and 3 have one core, 2 and 4 the other: a neighbour on it slows both."""
+        """Nodes 1 and 3 have one core, 2 the other: a neighbour on it slows all of that core."""
         own = cluster.core(self.node)
         alike = [node for node in cluster.NODES if cluster.core(node) == own]
         return '|'.join(_ON_NODE.format(node=node) for node in alike)

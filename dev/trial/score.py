@@ -145,10 +145,13 @@ def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[R
 
 
 def _right_place(entry: Entry, turn: Turn, slows: str) -> bool:
-    """Return whether the place that was named is the fault's: its node, alone or with those that it slows, too."""
+    """Return whether the place that was named is the fault's: its node, alone or with those that it slows, too.
+
+    A fault of no node is everywhere: an incident of cells on several nodes that names no place says so."""
     names = {name.strip() for name in turn.names.split(',')}
     if not entry.node:
-        return turn.place in _EVERYTHING
+        nodes = set(re.findall(r'%nid=(\w+)', turn.cells))
+        return turn.place in _EVERYTHING or not turn.place and len(nodes) > 1
     if turn.place == 'node':
         return entry.node in names and all(name in slows for name in names)
     cells = turn.cells.split()

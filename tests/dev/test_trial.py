@@ -61,6 +61,15 @@ def test_a_wrong_place_a_second_incident_and_a_late_end_are_counted(tmp_path):
     assert (one.after, one.place, one.part, one.size, one.one, one.over) == (6, False, False, False, False, False)
 
 
+def test_a_fault_everywhere_is_placed_by_an_incident_of_several_nodes_and_not_by_one_of_a_node(tmp_path):
+    answer = entry('WrongAnswer', '', 20, 22, 0.0)
+    cells = [f'Npb%benchmark=cg%part=trial:physical%nid={node}.mops_total@trial:physical' for node in NODES]
+    for named, right in ((cells, True), (cells[:1], False)):
+        turn = 20, 'new', 1, {'cells': ' '.join(named), 'place': '', 'names': ''}
+        one, = score.of_parity([answer], said(30, turn), figures(30), tmp_path).faults
+        assert (one.after, one.place) == (1, right), named
+
+
 def test_an_incident_of_nothing_is_a_false_alarm_and_a_fault_that_nobody_tells_a_miss(tmp_path):
     other = {**GOOD, 'cells': CELLS.replace('p2', 'p4'), 'names': 'p4'}
     of = score.of_parity([entry()], said(60, (10, 'new', 1, GOOD), (22, 'new', 2, other)), figures(60), tmp_path)

@@ -18,7 +18,7 @@ class Pairs(Pingpong, custom_prefix=_FOLDER):
     """A message between the nodes of a pair: 8 B, 8 KiB and 1 MiB. It belongs to the subsystem network."""
 
     where = parameter(['between'], type=str)
-    pair = parameter(['p1-p2', 'p3-p4'], type=str)
+    pair = parameter(['p1-p2', 'p2-p3'], type=str)
 
     @run_after('setup')
     def on_the_pair(self):
