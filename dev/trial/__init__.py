@@ -16,7 +16,7 @@ The protocol. It runs as root inside the machine of ci/cluster, and nothing else
 
 A night is two sessions of ReFrame. The first has messages between two pairs of nodes, the second four short
 cases on each of three nodes. All jobs of a session are submitted at once, and Slurm runs one at a time. A
-suspicious figure runs again, as in ci/nightly. The figures are real; the date is made: a night a day, from 1 January 2026
-on. The product judges, by a clock that stands at the night's date. A fault is put in before the sessions of its
-night, and taken out after them.
+suspicious figure runs again, as in ci/nightly. The figures are real; the date is made: a night a day, from 1
+January 2026 on. The product judges, by a clock that stands at the night's date. A fault is put in before the
+sessions of its night, and taken out after them.
 """
