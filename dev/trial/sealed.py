@@ -21,8 +21,8 @@ LASTS, SHORT = (7, 8), (1, 3)
 SPELLS, SPELL, PAUSE = 3, 3, 3
 #: Nights after a fault that came and went: it is over after 14 good ones. Nights after the last fault.
 AFTER_SPELLS, AFTER = 16, 5
-#: Sizes are drawn from the least that shows on, at least a tenth, over so much.
-LEAST, SPAN = 0.10, 0.15
+#: Sizes are drawn from the least that shows on, at least a tenth, over so much; a machine loses so much at most.
+LEAST, SPAN, MOST = 0.10, 0.15, 0.9
 #: The figure that says how small a fault of a kind may be, and that its ``base`` is.
 _FIGURE = {
     'CpuShare': 'Hpl.gflops', 'SlowerNode': 'Hpl.gflops', 'Daemon': 'Hpl.gflops', 'SlowDisk': 'Fio.rate_1MiB_1',
@@ -114,7 +114,7 @@ def _entry(kind: str, rng: random.Random, nights: list[int], noise: dict[str, No
     size = 0.0
     if kind in faults.SIZED:
         least = max(LEAST, figure.least if figure else LEAST)
-        size = round(min(0.6, rng.uniform(least, least + SPAN)), 3)
+        size = round(min(MOST, rng.uniform(least, least + SPAN)), 3)
     return Entry(kind, node, size, figure.usual if figure else 0.0, nights)
 
 

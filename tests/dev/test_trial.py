@@ -70,6 +70,12 @@ def test_a_fault_everywhere_is_placed_by_an_incident_of_several_nodes_and_not_by
         assert (one.after, one.place) == (1, right), named
 
 
+def test_a_fault_in_a_figure_that_scatters_is_as_large_as_shows():
+    noisy = {name: Noise(100.0, 0.15, 0.79) for name in NOISE}
+    sizes = [one.size for seed in range(8) for one in sealed.drawn(seed, noisy, {}) if one.kind in ('SlowLink', 'SlowDisk')]
+    assert sizes and all(0.79 <= size <= 0.9 for size in sizes), sizes
+
+
 def test_an_incident_of_nothing_is_a_false_alarm_and_a_fault_that_nobody_tells_a_miss(tmp_path):
     other = {**GOOD, 'cells': CELLS.replace('p2', 'p4'), 'names': 'p4'}
     of = score.of_parity([entry()], said(60, (10, 'new', 1, GOOD), (22, 'new', 2, other)), figures(60), tmp_path)
