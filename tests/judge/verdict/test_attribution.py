@@ -25,7 +25,7 @@ PHYSICAL = [figure(n, 90.0, 'p1', partition='physical') for n in range(BAD)]
 def told(*rows, own=None, cells=None, sessions=(), known=GOOD) -> Attribution:
     own = own or cell()
     known_nights = [*sessions] or [facts(n) for n in range(BAD + 1)]
-    figures = history.Parts([history.Part.of(frame(*known, *rows).lazy())])
+    figures = history.Parts([history.Part.from_scan(frame(*known, *rows).lazy())])
     return cause.of_cells([own], cells or [own], figures, known_nights, f'night-{BAD}')[0]
 
 

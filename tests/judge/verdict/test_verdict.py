@@ -354,7 +354,7 @@ def test_all_series_together_are_judged_as_one_by_one(monkeypatch):
             past.append(judging.Night(runs, again, f'n{night}', '', node))
         cells.append(made.cell('unreferenced', **of))
         singly.append(judging.Cell(tuple(past), better))
-    monkeypatch.setattr(history, 'parts', lambda *_, **__: history.Parts([history.Part.of(made.frame(*rows).lazy())]))
+    monkeypatch.setattr(history, 'parts', lambda *_, **__: history.Parts([history.Part.from_scan(made.frame(*rows).lazy())]))
     expected = judging.judge_all(singly, 103, alike=False)
     assert [each.verdict for each in expected] == ['regressed', 'regressed', 'ok']
     found, shared = by_series.of_cells(cells, 'onebox', 'night-49', lambda histories: budget.of(1, histories, 100, 0))

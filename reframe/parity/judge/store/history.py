@@ -125,7 +125,7 @@ class Part:
     sessions: pl.DataFrame
 
     @classmethod
-    def of(cls, stored: pl.LazyFrame) -> Part:
+    def from_scan(cls, stored: pl.LazyFrame) -> Part:
         sessions = _texts(stored.select(_OF_SESSION).unique())
         return cls(stored, _collected(sessions))
 
@@ -283,7 +283,7 @@ def _scanned(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -
     start_of = dict(starts)
     files_of_nights = list(_of_nights([*start_of]))
     if not files_of_nights:
-        return [Part.of(pl.LazyFrame(schema=SCHEMA))]
+        return [Part.from_scan(pl.LazyFrame(schema=SCHEMA))]
     is_of_system = pl.col('system') == system
     has_value = pl.col('value').is_not_null()
     groups = [*_grouped(files_of_nights)]
@@ -293,7 +293,7 @@ def _scanned(system: str, folder: Path, starts: tuple[tuple[str, float], ...]) -
         figures = scanned.filter('declared', is_of_system, has_value).select(SCHEMA.keys())
         if len(groups) == 1:        # a verdict asks for it several times
             figures = _collected(_texts(figures)).lazy()
-        part = Part.of(figures)
+        part = Part.from_scan(figures)
         stored.append(_with_starts(part, start_of))
     return stored
 

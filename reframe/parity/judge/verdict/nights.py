@@ -392,7 +392,7 @@ def _of_bounds_alone(cells: list[Cell], system: str, session: str) -> Iterator[T
     stored = history.rows(database.starts())
     rows = stored.filter(~pl.col('declared'), of_system, has_value, is_done)
     rows = rows.select(history.SCHEMA.keys())
-    figures = history.Parts([history.Part.of(rows)])
+    figures = history.Parts([history.Part.from_scan(rows)])
     frame = _up_to(cells, session, figures)
     beyond = _beyond(frame, cells)
     frame = _without_others(frame)
