@@ -19,7 +19,7 @@ from parity.site.plan import PlannedCase
 NIGHTS, TURNS = 'nights.csv', 'incidents.csv'
 #: Of each check, the figures that are kept: the others say the same.
 FIGURES = {'Stream': ('copy', 'triad'), 'Npb': ('mops_total',), 'Hpl': ('gflops',),
-            'Fio': ('rate_4KiB_1', 'rate_1MiB_1'), 'Pairs': ('latency_8B', 'latency_8KiB', 'bandwidth_1MiB')}
+           'Fio': ('rate_4KiB_1', 'rate_1MiB_1'), 'Pairs': ('latency_8B', 'latency_8KiB', 'bandwidth_1MiB')}
 FIRST_DAY = datetime.date(2026, 1, 1)
 
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.cluster.vq import kmeans2
 
 import replay
 from mutations import examples
 from parity.judge.stats.laws import lu_messages, outliers
 from parity.measure.check import Wrong
+from parity.study.published import fits
 from parity.study.published.fits import clusters, inverse, power
 
 RANKS = (4, 8, 16, 32, 64, 128)
@@ -150,3 +152,11 @@ def test_a_profile_of_lu_gives_its_time_in_receives_and_refuses_another_count():
     assert receive_seconds(calls, 'A', 4) == pytest.approx(35.783578 / 4, abs=1e-6)
     with pytest.raises(Wrong, match='124496 receives of LU class A on 8 ranks: must be 310000 or 311240'):
         receive_seconds(calls, 'A', 8)
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_a_start_that_ends_once_settled_has_the_clusters_of_all_steps(seed):
+    points = np.random.default_rng(seed).normal(size=(40, 3))
+    centres, cluster_of = fits._settled(points, 4, np.random.default_rng(seed))
+    all_steps = kmeans2(points, 4, iter=fits.STEPS, minit='++', missing='raise', rng=np.random.default_rng(seed))
+    assert np.array_equal(centres, all_steps[0]) and np.array_equal(cluster_of, all_steps[1])

@@ -24,11 +24,10 @@ def warnings(system: str, session: str) -> list[str]:
         return []
     newest = _newest_nights(parts, here)
     of_metric = newest.group_by(*_CASE, 'metric')
-    metrics = of_metric.agg(
-        pl.col('value').first(), values=pl.col('value').n_unique(), nights=pl.col('session').n_unique())
-    is_same = (pl.col('values') == 1) & (pl.col('nights') == NIGHTS)
-    cases = metrics.group_by(_CASE).agg('value', same=is_same.all())
-    same_cases = cases.filter('same').sort(_CASE)
+    metrics = of_metric.agg(pl.col('value').first(), nights=pl.col('session').n_unique())
+    is_whole = pl.col('nights') == NIGHTS
+    cases = metrics.group_by(_CASE).agg('value', whole=is_whole.all())
+    same_cases = cases.filter('whole').sort(_CASE)
     sentences = []
     for row in same_cases.iter_rows(named=True):
         values = row['value']
