@@ -300,7 +300,7 @@ class O1(_Program):
 
     build, programs = 'o1', ('stream_c.exe',)
     parts = 'memory', 'everything'
-    changed = 'software'
+    changed = 'stream_c.exe'
 
     slows = '^Stream'
 
@@ -310,7 +310,7 @@ class OtherBlas(_Program):
 
     build, programs = 'oldblas', ('xhpl',)
     parts = 'memory-bound codes', 'compute', 'everything'
-    changed = 'software'
+    changed = 'xhpl'
 
     slows = '^Hpl'
 

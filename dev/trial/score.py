@@ -128,7 +128,7 @@ def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[R
         return outcome
     first = reports[0]
     outcome.after = number(first.night) - entry.first + 1
-    outcome.place = _right_place(entry, first, fault.slows)
+    outcome.place = any(_right_place(entry, turn, fault.slows) for turn in reports if turn.night == first.night)
     if fault.parts and not fault.fails:
         outcome.part = first.part in fault.parts or any(part in first.title for part in fault.parts)
     if fault.changed:
@@ -147,15 +147,13 @@ def _of_fault(entry: Entry, turns: list[Turn], incidents: set[int], rows: list[R
 def _right_place(entry: Entry, turn: Turn, slows: str) -> bool:
     """Return whether the place that was named is the fault's: its node, alone or with those that it slows, too.
 
-    A fault of no node is everywhere: an incident of cells on several nodes that names no place says so."""
+    Cells that are all of that node do not name it. A fault of no node is everywhere: an incident of cells on
+    several nodes that names no place says so."""
     names = {name.strip() for name in turn.names.split(',')}
     if not entry.node:
         nodes = set(re.findall(r'%nid=(\w+)', turn.cells))
         return turn.place in _EVERYTHING or not turn.place and len(nodes) > 1
-    if turn.place == 'node':
-        return entry.node in names and all(name in slows for name in names)
-    cells = turn.cells.split()
-    return not turn.place and bool(cells) and all(entry.node in cell for cell in cells)
+    return turn.place == 'node' and entry.node in names and all(name in slows for name in names)
 
 
 def _lost(entry: Entry, rows: Iterable[Row], quiet: set[int], slows: re.Pattern) -> float:
