@@ -262,6 +262,41 @@ def test_what_never_ran_keeps_exit_code_3_under_another_selection_until_it_is_ba
     assert judge.newest().exit_code == 0
 
 
+def test_what_no_environment_offers_any_more_is_one_incident_that_ends_in_any_environment(stored, site):
+    site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
+    gone = [planned(), planned('Stream', environ='', needs=['hpcc'])]
+    night(stored, 'Toy', 'Stream')
+    for turn in range(2):
+        stored.add(store.case(), plan=gone, cmdline=NIGHTLY)
+        found = judge.newest()
+        absent = [cell for cell in found.cells if cell.verdict == 'missing']
+        assert [f'{cell.case}.{cell.metric}+{cell.environ}' for cell in absent] == [f'{name}+distro' for name in LOST]
+        assert {cell.reason for cell in absent} == {
+            f'no environment offers hpcc, which the system requires; it ran last on {store.day(0)} (session 00000000)'}
+        assert found.next == 'parity doctor --system local (names what each code needs)' and found.exit_code == 3
+        known, = incidents.record(found, 'local')
+        assert (known.title, known.state) == ('local:default: Stream: never ran', 'open')
+    night(stored, 'Toy', 'Stream')
+    assert [one.state for one in incidents.record(judge.newest(), 'local')] == ['over']
+
+
+def test_what_no_environment_offered_at_first_is_in_order_in_the_first_that_does(stored, site):
+    site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
+    stored.add(store.case(), plan=[planned(), planned('Stream', environ='', needs=['hpcc'])], cmdline=NIGHTLY)
+    assert [one.state for one in incidents.record(judge.newest(), 'local')] == ['open']
+    night(stored, 'Toy', 'Stream')
+    assert [one.state for one in incidents.record(judge.newest(), 'local')] == ['over']
+
+
+def test_a_waiver_lets_what_ran_before_be_absent(stored, site):
+    waiver = '{code: hpcc, reason: no licence, until: 2999-01-01}'
+    site.write_text(site.read_text().replace('requires: []', f'requires: [hpcc]\nwaivers: [{waiver}]'))
+    night(stored, 'Toy', 'Stream')
+    stored.add(store.case(), plan=[planned(), planned('Stream', environ='', needs=['hpcc'])], cmdline=NIGHTLY)
+    found = judge.newest()
+    assert (missing(), found.exit_code, found.counts['skipped']) == ([], 0, 2)
+
+
 @pytest.mark.parametrize('figures, said', [
     (lambda night: (98.7312, 1.5077), True), (lambda night: (98.73, 1.5), False), (lambda night: (98.7312, 1.5077 + 1e-6 * (night == 3)), False),
     (lambda night: (98.7312 + (night == 0), 1.5077), True), (lambda night: (98.7312 + (night == 1), 1.5077), False)])

@@ -492,7 +492,7 @@ def _again(name: str, fault: Fault, night: Night) -> Fault:
     elif fault.listed:
         well = _off_the_list(fault, night)
     else:
-        well = _ended(fault, night.well.get(name))
+        well = _ended(fault, _in_order(name, night))
     return fault.model_copy(update={'well': well})
 
 
@@ -511,6 +511,18 @@ def _off_the_list(fault: Fault, night: Night) -> bool:
         return True
     age = night.start - fault.measured
     return bool(night.session) and age > _LISTING_SECONDS
+
+
+def _in_order(name: str, night: Night) -> Well | None:
+    """Return the cell of a fault where it is in order tonight. One that no environment offered is in order in any
+    environment."""
+    figure, without_environ, size = name.rpartition('+ ')
+    if not without_environ:
+        return night.well.get(name)
+    for other, well in night.well.items():
+        if other.startswith(f'{figure}+') and other.endswith(f' {size}'):
+            return well
+    return None
 
 
 def _ended(fault: Fault, well: Well | None) -> bool:

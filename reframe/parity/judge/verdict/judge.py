@@ -138,10 +138,13 @@ class _Incidents:
 
 @dataclass(frozen=True)
 class _Absent:
-    """The cells that tonight's plan lacks, and warnings of the retired entries and of another selection."""
+    """The cells that tonight's plan lacks, and warnings of the retired entries and of another selection.
+
+    ``replaced``: planned cells without an environment. Some of ``missing`` are the same, with their environment."""
 
     missing: list[Cell]
     retired: list[Cell]
+    replaced: list[Cell]
     warnings: list[str]
 
 
@@ -174,7 +177,8 @@ def judged(session: Session) -> Verdict:
     missing = absent.missing
     if known.incidents:
         missing = incidents.numbered(missing, known.incidents, uuid, session.start)
-    cells = [*cells, *missing]
+    replaced = set(map(id, absent.replaced))
+    cells = [*(cell for cell in cells if id(cell) not in replaced), *missing]
     slow_nodes = incidents.of_nodes(known.incidents, uuid)
     code = exit_code(cells, outcomes, slow_nodes)
     if planned.problems:
@@ -184,7 +188,8 @@ def judged(session: Session) -> Verdict:
     warnings = [*contents.warnings, *_references(cells), *contents.expired, *absent.warnings,
                 *by_history.warnings, *ack_warnings, *accepted.expired(system.name)]
     trust = _trust(cells, shared, session)
-    next_command = _next(cells, session, system.name, absent.missing)
+    gone = [cell for cell in absent.missing if cell.verdict == 'missing']
+    next_command = _next(cells, session, system.name, gone)
     return Verdict(
         session=contents.about, coverage=coverage, trust=trust, budget=shared, cells=cells,
         retired=absent.retired, pairs=outcomes, incidents=known.incidents, counts=counts,
@@ -492,7 +497,7 @@ def _next(cells: list[Cell], of_session: Session, system: str, gone: list[Cell])
         worst = min(bad, key=lambda cell: WORDS.index(cell.verdict))
         return _show(worst, cells, uuid)
     missing = [cell for cell in cells if cell.verdict == 'missing']
-    if any(not cell.environ for cell in missing):
+    if any(cell.kind is Kind.NO_PROGRAM for cell in missing):
         return f'parity doctor --system {system} (names what each code needs)'
     if gone:
         return (f'bring {gone[0].check} back, or name it below retired: in systems/{system}/system.yaml '
@@ -630,6 +635,8 @@ def _line(coverages: list[CodeCoverage], measured: int, total: int, ours: list[s
 #: A planned cell, by the names in PLANNED.
 Row = dict[str, str]
 _cell, _order = itemgetter(*CELL), itemgetter('subsystem', 'check', 'case', 'partition', 'environ', 'metric')
+#: A planned cell without its environment.
+_figure = itemgetter('check', 'case', 'partition', 'size', 'metric')
 
 
 def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[Cell], never_ran: set[str]
@@ -646,7 +653,7 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
     elif session.is_imported:
         from parity.judge.verdict import vanished  # it loads polars
         before = vanished.expected(session, system.name)
-    absent = _Absent([], [], [])
+    absent = _Absent([], [], [], [])
     if not before and not system.retired and not other:
         return absent
     tonight = [dict(zip(PLANNED, row, strict=True)) for row in planned(plan)]
@@ -661,10 +668,16 @@ def _absent(session: Session, plan: dict[str, Any], system: System, cells: list[
             lacking.append((row, night))
     lacking.sort(key=lambda pair: _order(pair[0]))
     holding = _holding(system, session)
+    not_offered = {_figure(vars(cell)): cell for cell in cells if not cell.environ}
     for row, night in lacking:
+        planned_tonight = not_offered.get(_figure(row))
         if any(_retires(entry, row) for entry in holding):
             cell = _absent_cell(row, night, session, system.name, 'skipped')
             absent.retired.append(cell)
+        elif planned_tonight:
+            cell = _not_offered_cell(row, night, planned_tonight)
+            absent.missing.append(cell)
+            absent.replaced.append(planned_tonight)
         else:
             cell = _absent_cell(row, night, session, system.name, 'missing')
             absent.missing.append(cell)
@@ -708,6 +721,16 @@ def _absent_cell(row: Row, night: Session, session: Session, system: str, word: 
         what = 'it did not run; it ran last'
     reason = f'{what} on {day} (session {night.uuid[:8]})'
     return Cell(**row, system=system, verdict=word, reason=reason, kind=kind)
+
+
+def _not_offered_cell(row: Row, night: Session, planned_tonight: Cell) -> Cell:
+    """Return a cell that no environment offers tonight, as a waiver allows or not. ``night``: the last one that
+    had the cell. ``planned_tonight``: the same without its environment."""
+    is_waived = planned_tonight.kind is Kind.WAIVED
+    word: model.Word = 'skipped' if is_waived else 'missing'
+    day = datetime.date.fromtimestamp(night.start)
+    reason = f'{planned_tonight.reason}; it ran last on {day} (session {night.uuid[:8]})'
+    return planned_tonight.model_copy(update={'environ': row['environ'], 'verdict': word, 'reason': reason})
 
 
 def _ended(night: Session, here: set[tuple], holding: list[Retired]) -> list[str]:

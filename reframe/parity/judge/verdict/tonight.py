@@ -296,7 +296,7 @@ def _how_missing(cell: Cell) -> str:
         return cell.kind.value
     if cell.stopped:
         return 'stopped'
-    return 'absent' if cell.environ else 'no program'
+    return 'no program' if cell.kind is Kind.NO_PROGRAM else 'absent'
 
 
 def _on_node(cell: Cell) -> str:
