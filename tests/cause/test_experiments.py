@@ -52,7 +52,7 @@ class Cluster:
         self.slow: dict[str, float] = {}
         self.ran: list[tuple[str, str]] = []
         self.broken: dict[int, dict] = {}
-        self.in_use, self.noise = 'new', 0.01
+        self.in_use, self.noise, self.has_identity = 'new', 0.01, True
 
     def facts(self, which: str) -> dict:
         return {'software': {'distro': {'prefix': str(self.folder / which), 'view': str(self.folder / which / 'bin')}}}
@@ -62,7 +62,8 @@ class Cluster:
         return self.stored.add(*runs, plan=[planned()], facts=self.facts(which), cmdline='reframe -c checks/ -r --session-extras parity_night=yes -S size=quick')
 
     def case(self, value: float, which: str, node: str, **other) -> dict:
-        return case(value, job_nodelist=node.split(','), time_run=2.0, parity={'software': {'provider': 'prefix', 'identity': which}, **other.pop('parity', {})}, **other)
+        software = {'provider': 'prefix', 'identity': which if self.has_identity else ''}
+        return case(value, job_nodelist=node.split(','), time_run=2.0, parity={'software': software, **other.pop('parity', {})}, **other)
 
     def reframe(self, arguments: list[str], limit=None, step: str = '', **variables: str) -> str:
         which = self.in_use
@@ -123,6 +124,17 @@ def test_the_answer_is_measured_and_the_incident_keeps_it(cluster, slow, said):
     line, = [line for line in words.about(table.read('1'), 0) if line.startswith('cause')]
     assert re.search(said, line), line
     assert f'({len(cluster.ran)} turns, ' in line
+
+
+@pytest.mark.parametrize(('slow', 'said'), [
+    ({'p2': 0.5}, r'neither: it does not show any more \(p1 is \d+\.\d % \[.*\] faster than p2\)$'),
+    ({'p1': 0.1, 'p2': 0.5}, r'neither: p1 is \d+\.\d % \[.*\] faster than p2, and \d+\.\d % slower than before: what they share changed$')])
+@pytest.mark.parametrize('has_identity', [True, False])
+def test_a_peer_that_is_slower_blames_no_node(cluster, slow, said, has_identity):
+    cluster.slow, cluster.has_identity = slow, has_identity
+    one, measured = found(cluster)
+    kept = answer.answer(one, measured)
+    assert kept.word == 'neither' and re.search(said, kept.text), kept.text
 
 
 def test_a_slowdown_below_the_noise_is_not_decided_and_the_budget_ends_it(cluster, site):

@@ -46,7 +46,7 @@ def planned(experiment: Trial, title: str) -> Iterator[Line]:
         yield (f'careful   by its noise ({_percent(experiment.noise)} a turn) {experiment.wanted} rounds are '
                'needed: it may end with "not decided"; cause: {node_hours: ...} in system.yaml allows more',
                'yellow')
-    if experiment.now.identity:
+    if not experiment.of_environs:
         for label, text in _meanings(names):
             yield f'{label:9} {text}'
 
@@ -56,7 +56,7 @@ def _cells(experiment: Trial) -> Iterator[str]:
     label = 'cells:'
     for cell in experiment.cells:
         line = f'{label:9} {cell.name}'
-        if experiment.now.identity:
+        if not experiment.of_environs:
             share = -math.expm1(-cell.slower)
             line += f'   {_percent(share)} slower'
         yield line
@@ -187,15 +187,22 @@ def _neither(experiment: Trial, measured: TrialResult) -> str:
     """Return whether the slowdown is gone, or is that of all which was measured."""
     left = -measured.level if measured.level is not None else 0.0
     half_of_it = -math.log1p(-experiment.loss) / 2
-    if left < half_of_it:
-        return 'neither: it does not show any more'
     names = _names(experiment)
+    node = measured.decision.node
+    slower_peer = ''
+    if node and node.slower + node.half < -half_of_it:
+        slower_peer = f'{names.node} is {_slower(node)} than {names.peer}'
+    if left < half_of_it:
+        more = f' ({slower_peer})' if slower_peer else ''
+        return f'neither: it does not show any more{more}'
+    slower = _percent(-math.expm1(-left))
+    if slower_peer:
+        return f'neither: {slower_peer}, and {slower} slower than before: what they share changed'
     pairs = []
     if names.peer:
         pairs.append(f'{names.node} and {names.peer}')
     if names.before:
         pairs.append(f'{names.now} and {names.before}')
-    slower = _percent(-math.expm1(-left))
     return (f'neither: {", ".join(pairs)} are alike, and all are {slower} slower than before: what they share '
             'changed')
 

@@ -346,7 +346,8 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
         arguments=_arguments(last['session'], [one.case]),
         now=now,
         before=before,
-        seconds=_seconds(rows, [last]))
+        seconds=_seconds(rows, [last]),
+        of_environs=True)
     if not queued(system, one.partition):
         return trial
     nodes = list(_takes(trial).values())

@@ -72,7 +72,8 @@ class TurnSoftware:
 @dataclass(frozen=True)
 class Trial:
     """``key`` names it among those of this results folder. ``peer`` and ``before`` are empty where node or
-    software is no question. ``seconds``: that all cases take once."""
+    software is no question. ``seconds``: that all cases take once. ``of_environs``: two environments, of which none
+    is known to be slower."""
 
     key: str
     system: System
@@ -84,6 +85,7 @@ class Trial:
     node: Sequence[str] = ()
     peer: Sequence[str] = ()
     seconds: float = 1.0
+    of_environs: bool = False
 
     @property
     def runs(self) -> int:
@@ -137,7 +139,7 @@ class Trial:
 @dataclass(frozen=True)
 class TrialResult:
     """A finished experiment. ``nodes``: what each node said of itself in it. ``level``: the logarithm of the speed
-    of all turns, beside what was expected; None where that is not known."""
+    on the slow node with tonight's software, beside what was expected; None where that is not known."""
 
     id: str
     decision: Decision
@@ -173,7 +175,7 @@ def run(experiment: Trial, store_answer: Callable[[TrialResult], object] = lambd
             rounds = min(experiment.most, rounds + decision.more)
             console.say(f'parity: not decided yet: {rounds} rounds')
         turns = rounds * factorial.TURNS
-        level = _level(experiment, [logs[turn] for turn in range(turns)])
+        level = _level(experiment, rounds, logs)
         measured = TrialResult(number, decision, turns, _nodes(number), level)
         store_answer(measured)
         if decision.word != 'not decided':
@@ -193,8 +195,7 @@ def _decision(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> Deci
     turns = []
     for number, (slow, tonight) in enumerate(experiment.turns(rounds)):
         turns.append(Turn(node=slow, software=tonight, log=logs[number]))
-    either = not experiment.now.identity        # of two environments, none is the one that slowed down
-    return factorial.decide(turns, experiment.loss, either)
+    return factorial.decide(turns, experiment.loss, either=experiment.of_environs)
 
 
 def folder() -> Path:
@@ -366,12 +367,14 @@ def _nodes(number: str) -> dict[str, dict[str, str]]:
     return {node: facts for _, session in _sessions(number) for node, facts in session.nodes.items()}
 
 
-def _level(experiment: Trial, logs: Sequence[float]) -> float | None:
-    """Return the logarithm of the speed of all turns beside that which was expected; None where that is open."""
+def _level(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> float | None:
+    """Return the logarithm of the speed of the turns that are as the slow night was, beside that which was expected;
+    None where that is open."""
     if any(cell.expected is None for cell in experiment.cells):
         return None
+    as_slow = [logs[number] for number, turn in enumerate(experiment.turns(rounds)) if all(turn)]
     expected = sum(cell.weight * cell.expected for cell in experiment.cells)
-    return fmean(logs) - expected
+    return fmean(as_slow) - expected
 
 
 def queued(system: System, partition: str) -> bool:
