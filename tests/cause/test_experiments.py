@@ -52,14 +52,15 @@ class Cluster:
         self.slow: dict[str, float] = {}
         self.ran: list[tuple[str, str]] = []
         self.broken: dict[int, dict] = {}
-        self.in_use, self.noise, self.has_identity = 'new', 0.01, True
+        self.in_use, self.noise, self.has_identity, self.distributed = 'new', 0.01, True, ''
 
     def facts(self, which: str) -> dict:
         return {'software': {'distro': {'prefix': str(self.folder / which), 'view': str(self.folder / which / 'bin')}}}
 
     def night(self, value: float, which: str, node: str = 'p1', **other) -> str:
-        runs = [self.case(value * factor, which, node, **other) for factor in (0.99, 1.0, 1.01)]
-        return self.stored.add(*runs, plan=[planned()], facts=self.facts(which), cmdline='reframe -c checks/ -r --session-extras parity_night=yes -S size=quick')
+        name = f'Toy{self.distributed}'
+        runs = [self.case(value * factor, which, node, name=name, **other) for factor in (0.99, 1.0, 1.01)]
+        return self.stored.add(*runs, plan=[planned(name)], facts=self.facts(which), cmdline='reframe -c checks/ -r --session-extras parity_night=yes -S size=quick')
 
     def case(self, value: float, which: str, node: str, **other) -> dict:
         software = {'provider': 'prefix', 'identity': which if self.has_identity else ''}
@@ -97,7 +98,7 @@ def incident(cluster, slower: float = 0.10, new: str = 'new', **other) -> Incide
     fault = Fault(**{'word': 'regressed', 'since': start(3), 'measured': start(4), 'cell': 'Toy.hpl@local:default', 'value': 100 * (1 - slower),
                      'expected': 100.0, 'unit': 'Gflop/s', 'loss': slower, 'nodes': ['p1'], **other.pop('fault', {})})
     made = Incident(**{'number': 0, 'uuid': 'u', 'system': 'local', 'key': ['regressed'], 'title': 'p1: slower', 'where': Where(kind='node', name='p1'),
-                       'faults': {NAME: fault}, 'events': [Event(what='new', session='4-0', start=start(4))], **other})
+                       'faults': {NAME.replace('Toy', 'Toy' + cluster.distributed.replace(' ', '')): fault}, 'events': [Event(what='new', session='4-0', start=start(4))], **other})
     with table._writing() as conn:
         table._write(conn, [made])
     return table.read('1')
@@ -124,6 +125,12 @@ def test_the_answer_is_measured_and_the_incident_keeps_it(cluster, slow, said):
     line, = [line for line in words.about(table.read('1'), 0) if line.startswith('cause')]
     assert re.search(said, line), line
     assert f'({len(cluster.ran)} turns, ' in line
+
+
+def test_a_cell_that_distribute_made_is_measured_in_turns(cluster):
+    cluster.slow, cluster.distributed = {'p1': 0.1}, ' %part=local:default %nid=p1'
+    _, measured = found(cluster)
+    assert measured.decision.word == 'node'
 
 
 @pytest.mark.parametrize(('slow', 'said'), [

@@ -352,10 +352,11 @@ def _logs(experiment: Trial, measured: Mapping[int, Sequence[Run]]) -> dict[int,
 
 
 def _logs_of(cell: Measure, runs: Sequence[Run]) -> Iterator[float]:
-    """Yield the logarithm of a cell's speed in each of its runs."""
+    """Yield the logarithm of a cell's speed in each of its runs: a turn has a node, whatever `--distribute` had."""
+    case, _ = identity.undistributed(cell.case)
     for run in runs:
         value = run.values().get(cell.metric) or 0.0
-        if value > 0 and identity.undistributed(run.case)[0] == cell.case:
+        if value > 0 and identity.undistributed(run.case)[0] == case:
             yield cell.log(value)
 
 
