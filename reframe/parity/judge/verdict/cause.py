@@ -21,12 +21,15 @@ from parity.base.text import node_name
 from parity.judge.store import changes, database, history
 from parity.judge.store.record import Session
 from parity.judge.verdict.model import BEGAN_WITHIN, COMES, Attribution, Cell, Change, Subsystem, Where, names
+from parity.site.identity import undistributed
 
 #: Words of cells that are as fast as they should be.
 FINE = ('ok', 'improved')
 _FIGURE = ('case', 'size', 'metric')
 _COLUMNS = (*_FIGURE, 'partition', 'environ', 'session', 'rerun_of', 'start', 'value', 'better', 'low', 'high',
             'node', 'reference', 'unit', 'software', 'work')
+#: Of the nodes of a case that `--distribute` made, so many others are looked at.
+_OTHERS = 100
 
 
 def with_causes(cells: list[Cell], system: str, session: str) -> list[Cell]:
@@ -71,7 +74,7 @@ def of_cells(asked: list[Cell], cells: list[Cell], stored: history.Parts, nights
         of_session = stored.gathered(lambda part: part.filter(session=session).select('start'))
         starts = of_session['start'].to_list()
     bad = starts[0] if starts else float('inf')
-    past = _Past.of(asked, stored, nights, session, bad)
+    past = _Past.of(asked, cells, stored, nights, session, bad)
     causes = [past.cause(cell) for cell in asked]
     return parts(causes, asked, cells, bad)
 
@@ -90,9 +93,11 @@ class _Past:
     changed: Callable
     given: Callable
     stored: history.Parts
+    #: by _figure_of_nodes: tonight's cells of a case on each node
+    on_nodes: dict[tuple, list[Cell]]
 
     @classmethod
-    def of(cls, asked: list[Cell], stored: history.Parts, nights: list[Session], session: str,
+    def of(cls, asked: list[Cell], cells: list[Cell], stored: history.Parts, nights: list[Session], session: str,
            bad: float) -> _Past:
         names = {name: [getattr(cell, name) for cell in asked] for name in _FIGURE}
         schema = dict.fromkeys(_FIGURE, history.TEXT)
@@ -113,7 +118,8 @@ class _Past:
             values=_values_of_nights(usual),
             changed=functools.cache(changed),
             given=functools.cache(changes.work),
-            stored=stored)
+            stored=stored,
+            on_nodes=_on_nodes(cells))
 
     @functools.cached_property
     def nodes(self) -> dict[str, set[str]]:
@@ -133,6 +139,7 @@ class _Past:
         if _is_low(cell):
             last_good = float('-inf') if good is None else good
             of_case = figures(rows, self.session, last_good, cell)
+            of_case += self._elsewhere(cell)
             where = place(of_case, cell.partition, lambda: self.nodes.get(cell.partition, set()))
         if good is None:
             return Attribution(where=where)
@@ -147,6 +154,50 @@ class _Past:
             if change.concerns(nodes):
                 differences.append(change)
         return Attribution(where=where, changes=differences)
+
+
+    def _elsewhere(self, cell: Cell) -> list[CellFigure]:
+        """Return tonight's figures of the same case on other nodes, where `--distribute` made it.
+
+        A figure is slow if it is nearer to such a fall than to its usual value."""
+        usual, now = _usual(cell), _level(cell)
+        if not usual or not now:
+            return []
+        others = []
+        for other in self.on_nodes.get(_figure_of_nodes(cell), ()):
+            if other.nodes == cell.nodes:
+                continue
+            limit = _usual(other) * (1 + now / usual) / 2
+            is_slow = beyond(other.value, limit, other.better)
+            others.append(CellFigure(other.partition, frozenset(other.nodes), self.bad, now=True, slow=is_slow))
+            if len(others) == _OTHERS:
+                break
+        return others
+
+
+def _figure_of_nodes(cell: Cell) -> tuple:
+    """Return what the cells share that `--distribute` made of one figure."""
+    case, _ = undistributed(cell.case)
+    return cell.partition, cell.environ, case, cell.size, cell.metric
+
+
+def _on_nodes(cells: Iterable[Cell]) -> dict[tuple, list[Cell]]:
+    """Return the measured cells that `--distribute` made, by the figure that they share."""
+    by_figure = defaultdict(list)
+    for cell in cells:
+        _, node = undistributed(cell.case)
+        if node and cell.is_figure and cell.better and _usual(cell):
+            by_figure[_figure_of_nodes(cell)].append(cell)
+    return by_figure
+
+
+def _usual(cell: Cell) -> float | None:
+    return cell.usual or cell.expected
+
+
+def _level(cell: Cell) -> float | None:
+    """Return the level of a slow cell; tonight's figure of one that is low for the first time."""
+    return cell.level if _is_slow(cell) else cell.value
 
 
 def _values_of_nights(frame: pl.DataFrame) -> dict[tuple, dict[float, float]]:
