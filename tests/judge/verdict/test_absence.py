@@ -290,7 +290,8 @@ def test_what_no_environment_offered_at_first_is_in_order_in_the_first_that_does
 
 def test_a_waiver_lets_what_ran_before_be_absent(stored, site):
     waiver = '{code: hpcc, reason: no licence, until: 2999-01-01}'
-    site.write_text(site.read_text().replace('requires: []', f'requires: [hpcc]\nwaivers: [{waiver}]'))
+    text = site.read_text().replace('requires: []', 'requires: [hpcc]')
+    site.write_text(text.replace('waivers: []', f'waivers: [{waiver}]'))
     night(stored, 'Toy', 'Stream')
     stored.add(store.case(), plan=[planned(), planned('Stream', environ='', needs=['hpcc'])], cmdline=NIGHTLY)
     found = judge.newest()
