@@ -155,7 +155,6 @@ class _Past:
                 differences.append(change)
         return Attribution(where=where, changes=differences)
 
-
     def _elsewhere(self, cell: Cell) -> list[CellFigure]:
         """Return tonight's figures of the same case on other nodes, where `--distribute` made it.
 
@@ -192,6 +191,7 @@ def _on_nodes(cells: Iterable[Cell]) -> dict[tuple, list[Cell]]:
 
 
 def _usual(cell: Cell) -> float | None:
+    """Return the usual value of a cell; the expected one where it has no usual value."""
     return cell.usual or cell.expected
 
 
