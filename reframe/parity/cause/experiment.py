@@ -72,8 +72,8 @@ class TurnSoftware:
 @dataclass(frozen=True)
 class Trial:
     """``key`` names it among those of this results folder. ``peer`` and ``before`` are empty where node or
-    software is no question. ``seconds``: that all cases take once. ``of_environs``: two environments, of which none
-    is known to be slower."""
+    software is no question. ``seconds``: that all cases take once. ``of_environs``: two environments, of which
+    none is known to be slower."""
 
     key: str
     system: System
@@ -352,7 +352,7 @@ def _logs(experiment: Trial, measured: Mapping[int, Sequence[Run]]) -> dict[int,
 
 
 def _logs_of(cell: Measure, runs: Sequence[Run]) -> Iterator[float]:
-    """Yield the logarithm of a cell's speed in each of its runs: a turn has a node, whatever `--distribute` had."""
+    """Yield the logarithm of a cell's speed in each of its runs, on whichever node a run was."""
     case, _ = identity.undistributed(cell.case)
     for run in runs:
         value = run.values().get(cell.metric) or 0.0
@@ -369,8 +369,8 @@ def _nodes(number: str) -> dict[str, dict[str, str]]:
 
 
 def _level(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> float | None:
-    """Return the logarithm of the speed of the turns that are as the slow night was, beside that which was expected;
-    None where that is open."""
+    """Return the logarithm of the speed of the turns that are as the slow night was, beside that which was
+    expected; None where that is open."""
     if any(cell.expected is None for cell in experiment.cells):
         return None
     as_slow = [logs[number] for number, turn in enumerate(experiment.turns(rounds)) if all(turn)]

@@ -266,7 +266,7 @@ def test_what_no_environment_offers_any_more_is_one_incident_that_ends_in_any_en
     site.write_text(site.read_text().replace('requires: []', 'requires: [hpcc]'))
     gone = [planned(), planned('Stream', environ='', needs=['hpcc'])]
     night(stored, 'Toy', 'Stream')
-    for turn in range(2):
+    for _ in range(2):
         stored.add(store.case(), plan=gone, cmdline=NIGHTLY)
         found = judge.newest()
         absent = [cell for cell in found.cells if cell.verdict == 'missing']

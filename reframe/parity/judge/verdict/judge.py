@@ -140,7 +140,7 @@ class _Incidents:
 class _Absent:
     """The cells that tonight's plan lacks, and warnings of the retired entries and of another selection.
 
-    ``replaced``: planned cells without an environment. Some of ``missing`` are the same, with their environment."""
+    ``replaced``: planned cells without an environment; some of ``missing`` are the same, with theirs."""
 
     missing: list[Cell]
     retired: list[Cell]
