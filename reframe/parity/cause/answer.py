@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from parity.base.console import Line
@@ -37,11 +37,13 @@ def planned(experiment: Trial, title: str) -> Iterator[Line]:
     yield from _cells(experiment)
     yield f'where     {_place(names)}, partition {experiment.partition}'
     yield f'software  {_software(experiment, names)}'
-    yield (f'turns     {_sequence(experiment, names)}; then backwards; {rounds} such rounds, '
-           f'{counted(experiment.runs, "run")} a turn')
+    sequence = _sequence(experiment, names)
+    runs = counted(experiment.runs, 'run')
+    yield f'turns     {sequence}; then backwards; {rounds} such rounds, {runs} a turn'
     hours = number(experiment.node_seconds(rounds) / 3600)
-    yield (f'takes     {hours} of {number(experiment.system.cause.node_hours)} node-hours, about '
-           f'{duration(experiment.wall_seconds(rounds))} where no job waits')
+    budget = number(experiment.system.cause.node_hours)
+    wall_time = duration(experiment.wall_seconds(rounds))
+    yield f'takes     {hours} of {budget} node-hours, about {wall_time} where no job waits'
     if experiment.wanted > experiment.most:
         yield (f'careful   by its noise ({_percent(experiment.noise)} a turn) {experiment.wanted} rounds are '
                'needed: it may end with "not decided"; cause: {node_hours: ...} in system.yaml allows more',
@@ -57,7 +59,7 @@ def _cells(experiment: Trial) -> Iterator[str]:
     for cell in experiment.cells:
         line = f'{label:9} {cell.name}'
         if not experiment.of_environs:
-            share = -math.expm1(-cell.slower)
+            share = factorial.as_share(cell.slower)
             line += f'   {_percent(share)} slower'
         yield line
         label = ''
@@ -79,10 +81,12 @@ def _software(experiment: Trial, names: Names) -> str:
 def _sequence(experiment: Trial, names: Names) -> str:
     """Return the turns of the first round: `n1 with A, n2 with A, ...`."""
     turns = []
-    for slow, tonight in factorial.order(0, bool(experiment.peer), experiment.before is not None):
+    for slow, tonight in experiment.turns(1):
         place = names.node if slow else names.peer
-        software = names.now if tonight or not names.before else names.before
-        turns.append(' with '.join(filter(None, (place, software))))
+        is_earlier = names.before and not tonight
+        software = names.before if is_earlier else names.now
+        words = [word for word in (place, software) if word]
+        turns.append(' with '.join(words))
     return ', '.join(turns)
 
 
@@ -90,10 +94,12 @@ def too_dear(experiment: Trial) -> str:
     """Return why the budget allows no experiment; '' where it does."""
     if experiment.most >= factorial.FEWEST:
         return ''
+    system = experiment.system
     hours = experiment.node_seconds(factorial.FEWEST) / 3600
-    budget = number(experiment.system.cause.node_hours)
+    budget = number(system.cause.node_hours)
+    enough = number(math.ceil(hours))
     return (f'{factorial.FEWEST} rounds take {number(hours)} node-hours, and the budget is {budget}: state '
-            f'cause: {{node_hours: {number(math.ceil(hours))}}} in systems/{experiment.system.name}/system.yaml')
+            f'cause: {{node_hours: {enough}}} in systems/{system.name}/system.yaml')
 
 
 def _meanings(names: Names) -> Iterator[tuple[str, str]]:
@@ -117,13 +123,17 @@ def _names(experiment: Trial) -> Names:
     before = experiment.before.label if experiment.before else ''
     folder = os.path.dirname(now)
     if folder and folder == os.path.dirname(before):
-        now, before = os.path.basename(now), os.path.basename(before)
+        now = os.path.basename(now)
+        before = os.path.basename(before)
     if now == before:       # the same place, or the beginnings of two hashes
-        now, before = f'{now} of tonight', f'{before} of {experiment.before.night}'
-    return Names(several(_short(experiment.node)), several(_short(experiment.peer)), now, before)
+        now = f'{now} of tonight'
+        before = f'{before} of {experiment.before.night}'
+    node = several(_short(experiment.node))
+    peer = several(_short(experiment.peer))
+    return Names(node, peer, now, before)
 
 
-def _short(names) -> list[str]:
+def _short(names: Sequence[str]) -> list[str]:
     return [node_name(name) for name in names]
 
 
@@ -133,12 +143,11 @@ def _percent(share: float) -> str:
 
 def _slower(effect: Effect) -> str:
     """Return '6.2 % [5.1, 7.3] slower'; of a negative slowdown '... faster'."""
-    word = 'slower'
     shares = [effect.share, *effect.interval]
+    sign, word = 1, 'slower'
     if effect.slower < 0:
-        word = 'faster'
-        shares = [-share for share in shares]
-    middle, *ends = [100 * share for share in shares]
+        sign, word = -1, 'faster'
+    middle, *ends = [100 * sign * share for share in shares]
     low, high = sorted(ends)
     return f'{middle:.1f} % [{low:.1f}, {high:.1f}] {word}'
 
@@ -148,11 +157,15 @@ def sentence(experiment: Trial, measured: TrialResult) -> str:
     decision = measured.decision
     names = _names(experiment)
     node, peer, now, before = names
-    of_node = f'{node} is {_slower(decision.node)} than {peer}' if decision.node else ''
-    of_software = f'{now} is {_slower(decision.software)} than {before}' if decision.software else ''
+    of_node = of_software = ''
+    if decision.node:
+        of_node = f'{node} is {_slower(decision.node)} than {peer}'
+    if decision.software:
+        of_software = f'{now} is {_slower(decision.software)} than {before}'
     match decision.word:
         case 'software' if decision.node:
-            return f'the software: {of_software} on {node} and on {peer}; {_alike(decision.node, names)}'
+            alike = _alike(decision.node, names)
+            return f'the software: {of_software} on {node} and on {peer}; {alike}'
         case 'software':
             return f'the software: {of_software}'
         case 'node':
@@ -164,16 +177,19 @@ def sentence(experiment: Trial, measured: TrialResult) -> str:
             return f'both: {of_software}, and {of_node}'
         case 'neither':
             return _neither(experiment, measured)
-    text = f'not decided: {_more(experiment, measured)} would be needed'
-    effects = '; '.join(filter(None, (of_software, of_node)))
-    return f'{text} ({effects})' if effects else text
+    more = _more(experiment, measured)
+    text = f'not decided: {more} would be needed'
+    effects = [effect for effect in (of_software, of_node) if effect]
+    if effects:
+        text += f' ({"; ".join(effects)})'
+    return text
 
 
 def _more(experiment: Trial, measured: TrialResult) -> str:
     """Return the runs that would decide it, in words."""
     turns = measured.decision.more * factorial.TURNS
-    runs = counted(turns * experiment.runs, 'run')
-    return f'{runs} more'
+    runs = turns * experiment.runs
+    return f'{counted(runs, "run")} more'
 
 
 def _alike(effect: Effect, names: Names) -> str:
@@ -186,7 +202,7 @@ def _alike(effect: Effect, names: Names) -> str:
 def _neither(experiment: Trial, measured: TrialResult) -> str:
     """Return whether the slowdown is gone, or is that of all which was measured."""
     left = -measured.level if measured.level is not None else 0.0
-    half_of_it = -math.log1p(-experiment.loss) / 2
+    half_of_it = factorial.as_log(experiment.loss) / 2
     names = _names(experiment)
     node = measured.decision.node
     slower_peer = ''
@@ -195,7 +211,7 @@ def _neither(experiment: Trial, measured: TrialResult) -> str:
     if left < half_of_it:
         more = f' ({slower_peer})' if slower_peer else ''
         return f'neither: it does not show any more{more}'
-    slower = _percent(-math.expm1(-left))
+    slower = _percent(factorial.as_share(left))
     if slower_peer:
         return f'neither: {slower_peer}, and {slower} slower than before: what they share changed'
     pairs = []
@@ -212,11 +228,14 @@ def answer(experiment: Trial, measured: TrialResult) -> Cause:
     decision = measured.decision
     names = _names(experiment)
     cells = [cell.name for cell in experiment.cells]
-    blames_node = decision.word in ('node', 'both')
-    settings = _settings(experiment, measured) if blames_node else []
+    text = sentence(experiment, measured)
+    shares = _shares(decision)
+    settings = []
+    if decision.word in ('node', 'both'):
+        settings = _settings(experiment, measured)
     return Cause(
         word=decision.word,
-        text=sentence(experiment, measured),
+        text=text,
         measured=time.time(),
         experiment=measured.id,
         cells=cells,
@@ -225,7 +244,7 @@ def answer(experiment: Trial, measured: TrialResult) -> Cause:
         peer=_short(experiment.peer),
         software=names.now,
         earlier=names.before,
-        slower=_shares(decision),
+        slower=shares,
         settings=settings)
 
 
@@ -235,8 +254,8 @@ def _shares(decision: Decision) -> dict[str, list[float]]:
     shares = {}
     for factor, effect in effects.items():
         if effect:
-            low, high = effect.interval
-            shares[factor] = [round(effect.share, 5), round(low, 5), round(high, 5)]
+            middle_and_ends = effect.share, *effect.interval
+            shares[factor] = [round(share, 5) for share in middle_and_ends]
     return shares
 
 
@@ -261,8 +280,9 @@ def compared(experiment: Trial, measured: TrialResult) -> Iterator[Line]:
     now = experiment.now.label
     before = experiment.before.label
     for cell in experiment.cells:
-        effect = decided(experiment, measured, cell).software
-        shares = (effect.share, *effect.interval)
+        decision = decided(experiment, measured, cell)
+        effect = decision.software
+        shares = effect.share, *effect.interval
         ratio, low, high = [1 / (1 - share) for share in shares]
         speed = f'speed {before} / {now} {ratio:.3f} [{low:.3f}, {high:.3f}]'
         style = ''
@@ -275,4 +295,6 @@ def compared(experiment: Trial, measured: TrialResult) -> Iterator[Line]:
             how = f'{now} and {before} are alike'
         yield f'{cell.name}: {how}: {speed}', style
     if measured.decision.word == 'not decided':
-        yield f'{_more(experiment, measured)} would tell a difference of {_percent(experiment.loss / 2)}'
+        more = _more(experiment, measured)
+        smallest = _percent(experiment.loss / 2)
+        yield f'{more} would tell a difference of {smallest}'

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median, stdev
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from parity.base.errors import InfrastructureError, NothingMeasured, UsageError,
 from parity.base.figures import several
 from parity.base.text import node_name
 from parity.cause.experiment import Measure, Trial, TurnSoftware, queued, weighted
+from parity.cause.factorial import as_log
 from parity.judge.nodes import listing
 from parity.judge.nodes.listing import ListedNode
 from parity.judge.stats import repeats
@@ -46,13 +48,17 @@ def of_incident(incident: Incident) -> Trial:
     rows = _rows(system.name)
     stored = _stored(incident, rows)
     worst = stored[0]
-    nights = _slow_and_good(incident, worst.fault, _of_cell(rows, worst.columns))
-    now = _side(worst.columns['environ'], nights.slow)
-    before = _side(worst.columns['environ'], nights.good)
+    environ = worst.columns['environ']
+    nights_of_worst = _of_cell(rows, worst.columns)
+    nights = _slow_and_good(incident, worst.fault, nights_of_worst)
+    now = _side(environ, nights.slow)
+    before = _side(environ, nights.good)
     has_other_software = before.identity != now.identity
-    together = [cell for cell in stored if cell.place == worst.place][:_CELLS]
-    measures = [_measure(cell, _of_cell(rows, cell.columns)) for cell in together]
-    cases = [cell.columns['case'] for cell in together]
+    alike = [cell for cell in stored if cell.place == worst.place]
+    together = alike[:_CELLS]
+    measures = [_measure(cell, rows) for cell in together]
+    columns = [cell.columns for cell in together]
+    cases = [of_cell['case'] for of_cell in columns]
     trial = Trial(
         key=str(incident.number),
         system=system,
@@ -61,7 +67,7 @@ def of_incident(incident: Incident) -> Trial:
         before=_available(before, incident.number) if has_other_software else None,
         cells=weighted(measures),
         arguments=_arguments(nights.slow['session'], cases),
-        seconds=_seconds(rows, [cell.columns for cell in together]))
+        seconds=_seconds(rows, columns))
     ran_on = nights.slow['node'].split(',')
     return _placed(trial, ran_on, incident)
 
@@ -87,11 +93,16 @@ class SlowAndGood(NamedTuple):
 
 def _stored(incident: Incident, rows: pl.DataFrame) -> list[SlowCell]:
     """Return the slower cells of an incident that have figures, the worst first. NothingMeasured without any."""
+    cells = rows.select('system', *CELL, 'better').unique()
     by_name = {}
-    for columns in rows.select('system', *CELL, 'better').unique().iter_rows(named=True):
-        name = f'{cell_id(columns, True)} ({columns["size"]})'
-        by_name[name] = columns
-    stored = [SlowCell(fault, by_name[name]) for name, fault in _slower(incident) if name in by_name]
+    for columns in cells.iter_rows(named=True):
+        name = cell_id(columns, True)
+        size = columns['size']
+        by_name[f'{name} ({size})'] = columns
+    stored = []
+    for name, fault in _slower(incident):
+        if name in by_name:
+            stored.append(SlowCell(fault, by_name[name]))
     if not stored:
         raise NothingMeasured(f'incident {incident.number}: no figure of its cells is stored any more: the next '
                               'night measures them')
@@ -108,7 +119,9 @@ def _slow_and_good(incident: Incident, worst: Fault, nights: pl.DataFrame) -> Sl
         if some.is_empty():
             raise NothingMeasured(f'incident {incident.number}: no {word} night of {worst.cell} is stored: there '
                                   'is nothing to compare')
-    return SlowAndGood(slow.row(-1, named=True), good.row(-1, named=True))
+    newest_slow = slow.row(-1, named=True)
+    last_good = good.row(-1, named=True)
+    return SlowAndGood(newest_slow, last_good)
 
 
 def _slower(incident: Incident) -> list[tuple[str, Fault]]:
@@ -117,16 +130,18 @@ def _slower(incident: Incident) -> list[tuple[str, Fault]]:
     if incident.closed:
         raise UsageError(f'incident {number} is over: {incident.title}; its cells are in order, and two '
                          'environments can be compared: parity cause CASE --environ A --environ B')
-    slower = [(name, fault) for name, fault in incident.left.items() if _is_slower_figure(fault)]
+    left = incident.left.items()
+    slower = [(name, fault) for name, fault in left if _is_slower_figure(fault)]
     if slower:
         return sorted(slower, key=lambda item: -item[1].loss)
-    of_nodes = [fault for fault in incident.left.values() if fault.listed]
+    of_nodes = [fault for _, fault in left if fault.listed]
     if of_nodes:
         node = of_nodes[0].nodes[0]
         raise UsageError(f'incident {number} is of a node without a slower cell: parity node {node} --gate '
                          'measures it beside its peers')
     faults = incident.left or incident.faults
-    words = several(sorted({fault.word for fault in faults.values()}))
+    different_words = {fault.word for fault in faults.values()}
+    words = several(sorted(different_words))
     raise UsageError(f'incident {number} has no slower figure ({words}): only a slowdown can be measured; '
                      f'parity show {number} has the reason')
 
@@ -153,8 +168,10 @@ def _of_cell(rows: pl.DataFrame, cell: dict[str, Any]) -> pl.DataFrame:
 def _side(environ: str, row: dict[str, Any]) -> TurnSoftware:
     """Return the software of a session, by a row of its."""
     session = database.brief(row['session'])
-    by_environ = session.facts.get('software') if session else None
-    facts = (by_environ or {}).get(environ) or {}
+    facts = {}
+    if session:
+        by_environ = session.facts.get('software') or {}
+        facts = by_environ.get(environ) or {}
     return TurnSoftware(
         environ=environ,
         label=earlier.label(facts),
@@ -173,31 +190,33 @@ def _available(side: TurnSoftware, number: int) -> TurnSoftware:
 
 
 def _measure(cell: SlowCell, rows: pl.DataFrame) -> Measure:
-    """Return a slower cell as the experiment measures it. ``rows``: its nights."""
+    """Return a slower cell as the experiment measures it."""
     fault, columns = cell
-    better = columns['better']
-    log_expected = math.log(fault.expected)
-    return Measure(
+    nights = _of_cell(rows, columns)
+    measure = Measure(
         name=fault.cell,
         case=columns['case'],
         metric=columns['metric'],
-        better=better,
-        slower=abs(math.log(fault.value / fault.expected)),
-        noise=_noise(rows),
-        expected=log_expected if better == 'higher' else -log_expected)
+        better=columns['better'],
+        slower=0.0,
+        noise=_noise(nights))
+    expected = measure.log(fault.expected)
+    slower = abs(expected - measure.log(fault.value))
+    return replace(measure, slower=slower, expected=expected)
 
 
 def _noise(rows: pl.DataFrame) -> float:
     """Return the noise of a run of a cell: within its nights; else between them."""
-    nights = rows.partition_by('session', maintain_order=True)[-_NIGHTS:]
-    values = [night['value'].to_list() for night in nights]
+    nights = rows.partition_by('session', maintain_order=True)
+    newest = nights[-_NIGHTS:]
+    values = [night['value'].to_list() for night in newest]
     within = repeats.scatter(values)
     if within is not None:
         return within
-    if len(nights) < 3:
+    if len(newest) < 3:
         return _NOISE
     logs = [math.log(median(night)) for night in values]
-    steps = [after - before for before, after in zip(logs, logs[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(logs)]
     return stdev(steps) / math.sqrt(2)
 
 
@@ -263,24 +282,38 @@ def _placed(experiment: Trial, ran_on: Sequence[str], incident: Incident) -> Tri
         raise NothingMeasured(f'incident {number}: the software is that of the last good night, and {system.name} '
                               f'has no other node to measure; parity show {number} lists what changed')
     slow = incident.nodes[0] if incident.nodes else ran_on[0]
-    place = [slow, *(name for name in ran_on if name != slow)][:len(ran_on)]
+    others_of_job = [name for name in ran_on if name != slow]
+    place = [slow, *others_of_job][:len(ran_on)]
     nodes = _takes(experiment)
-    lacking = [name for name in place if name not in nodes]
-    if lacking:
-        raise NothingMeasured(f'incident {number}: {_why_not(system, lacking[0])}')
-    blamed = {name for one in table.of_system(system.name) if not one.closed for name in one.nodes}
-    others = [name for name, node in nodes.items() if name not in place and name not in blamed and not node.slower]
-    asked = {name: node.asked for name, node in nodes.items()}
-    if others:
-        return replace(experiment, node=[asked[name] for name in place],
-                       peer=[asked[name] for name in (others[0], *place[1:])])
+    for name in place:
+        if name not in nodes:
+            raise NothingMeasured(f'incident {number}: {_why_not(system, name)}')
+    experiment = replace(experiment, node=[nodes[name].asked for name in place])
+    sound = _sound(nodes, place, system.name)
+    if sound:
+        peers = [sound, *experiment.node[1:]]
+        return replace(experiment, peer=peers)
     if len(place) >= len(nodes) > 1:
         raise NothingMeasured(f'incident {number}: {incident.cells[0]} runs on all nodes at once: no other one is '
                               'left; two environments can be compared: parity cause CASE --environ A --environ B')
     if experiment.before is None:
         raise NothingMeasured(f'incident {number}: the software is that of the last good night, and no sound node '
                               f'of {system.name}:{experiment.partition} takes jobs (parity nodes); resume one')
-    return replace(experiment, node=[asked[name] for name in place])
+    return experiment
+
+
+def _sound(nodes: Mapping[str, ListedNode], place: Collection[str], system: str) -> str:
+    """Return a node, as a job asks for it, that is not in ``place``, not slower, and not in an open incident; ''
+    for none."""
+    blamed: set[str] = set()
+    for incident in table.of_system(system):
+        if not incident.closed:
+            blamed.update(incident.nodes)
+    for name, node in nodes.items():
+        is_other = name not in place
+        if is_other and name not in blamed and not node.slower:
+            return node.asked
+    return ''
 
 
 def _takes(experiment: Trial) -> dict[str, ListedNode]:
@@ -291,16 +324,24 @@ def _takes(experiment: Trial) -> dict[str, ListedNode]:
     nodes = listing.of_system(experiment.system, scheduled)
     part = next(part for part in experiment.system.partitions if part.name == experiment.partition)
     queue = of_scheduler.queue_of(part)
-    takes = [node for node in nodes if node.state and node.state.takes]
-    return {node.name: node for node in takes if not node.state.queues or queue in ('', *node.state.queues)}
+    takes = {}
+    for node in nodes:
+        if not node.state or not node.state.takes:
+            continue
+        queues = node.state.queues
+        if not queue or not queues or queue in queues:
+            takes[node.name] = node
+    return takes
 
 
 def _why_not(system: System, name: str) -> str:
-    state = next((state for state in of_scheduler.of_system(system).nodes if node_name(state.name) == name), None)
-    if state is None:
-        return f'{name} is not listed by the scheduler any more: there is nothing to measure on it'
-    reason = f' ({state.reason})' if state.reason else ''
-    return f'{name} takes no jobs: {state.state}{reason}; resume it, then the same command measures it'
+    """Return why a node takes no jobs."""
+    scheduled = of_scheduler.of_system(system)
+    for state in scheduled.nodes:
+        if node_name(state.name) == name:
+            reason = f' ({state.reason})' if state.reason else ''
+            return f'{name} takes no jobs: {state.state}{reason}; resume it, then the same command measures it'
+    return f'{name} is not listed by the scheduler any more: there is nothing to measure on it'
 
 
 # ---- two environments
@@ -324,19 +365,23 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
             by_metric[cell.metric] = nights
     if not by_metric:
         raise NothingMeasured(f'{one.case}: no figure is stored: measure it once')
+    smallest = as_log(_TELLS)
+    weight = 1 / len(by_metric)
     measures = []
+    newest = []
     for metric, nights in by_metric.items():
         row = nights.row(-1, named=True)
-        measures.append(Measure(
+        newest.append(row)
+        measure = Measure(
             name=cell_id(row),
             case=one.case,
             metric=metric,
             better=row['better'],
-            slower=-math.log1p(-_TELLS),
+            slower=smallest,
             noise=_noise(nights),
-            weight=1 / len(by_metric)))
-    first = next(iter(by_metric.values()))
-    last = first.row(-1, named=True)
+            weight=weight)
+        measures.append(measure)
+    last = newest[0]
     before, now = [TurnSoftware(environ=name, label=name) for name in environs]
     trial = Trial(
         key='-'.join([one.check, *environs]),
@@ -350,9 +395,9 @@ def between(cells: Sequence[Any], environs: Sequence[str], offered: Collection[s
         of_environs=True)
     if not queued(system, one.partition):
         return trial
-    nodes = list(_takes(trial).values())
-    count = len(last['node'].split(','))
-    if len(nodes) < count:
-        raise NothingMeasured(f'{one.case}: {count} nodes are needed, and {len(nodes)} take jobs (parity nodes)')
-    names = [node.asked for node in nodes[:count]]
-    return replace(trial, node=names)
+    names = [node.asked for node in _takes(trial).values()]
+    ran_on = last['node'].split(',')
+    count = len(ran_on)
+    if len(names) < count:
+        raise NothingMeasured(f'{one.case}: {count} nodes are needed, and {len(names)} take jobs (parity nodes)')
+    return replace(trial, node=names[:count])

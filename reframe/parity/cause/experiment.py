@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,12 +95,14 @@ class Trial:
 
     @property
     def loss(self) -> float:
-        return -math.expm1(-sum(cell.weight * cell.slower for cell in self.cells))
+        slower = sum(cell.weight * cell.slower for cell in self.cells)
+        return factorial.as_share(slower)
 
     @property
     def noise(self) -> float:
         """Return the noise of a turn: the metrics of a case scatter alike."""
-        return sum(cell.weight * cell.noise for cell in self.cells) / math.sqrt(self.runs)
+        of_run = sum(cell.weight * cell.noise for cell in self.cells)
+        return of_run / math.sqrt(self.runs)
 
     @property
     def wanted(self) -> int:
@@ -109,31 +112,44 @@ class Trial:
     @property
     def most(self) -> int:
         """Return the rounds that the budget allows."""
-        return min(_MOST, int(self.system.cause.node_hours * 3600 / (self.node_seconds(1) or 1)))
+        budget = self.system.cause.node_hours * 3600
+        rounds = budget / (self.node_seconds(1) or 1)
+        return min(_MOST, int(rounds))
 
     def node_seconds(self, rounds: int) -> float:
-        return rounds * factorial.TURNS * self.runs * self.seconds * max(1, len(self.node))
+        nodes = max(1, len(self.node))
+        turns = rounds * factorial.TURNS
+        return turns * self.runs * self.seconds * nodes
 
     def wall_seconds(self, rounds: int) -> float:
-        return rounds * factorial.TURNS * (self.runs * self.seconds + _OVERHEAD)
+        of_turn = self.runs * self.seconds + _OVERHEAD
+        return rounds * factorial.TURNS * of_turn
 
     @property
     def digest(self) -> str:
         """Return the same for experiments whose turns can stand in one table."""
-        design = [self.system.name, self.partition, [cell.name for cell in self.cells], self.node, self.peer,
-                  [[side.environ, side.identity] for side in (self.now, self.before) if side], self.runs]
-        return identity.digest(json.dumps(design).encode())
+        cells = [cell.name for cell in self.cells]
+        sides = [[self.now.environ, self.now.identity]]
+        if self.before:
+            sides.append([self.before.environ, self.before.identity])
+        design = [self.system.name, self.partition, cells, self.node, self.peer, sides, self.runs]
+        text = json.dumps(design)
+        return identity.digest(text.encode())
 
     def turns(self, rounds: int) -> list[tuple[bool, bool]]:
         """Return the turns of so many rounds, as (on the slow node, with tonight's software)."""
-        both = bool(self.peer), self.before is not None
-        return [turn for number in range(rounds) for turn in factorial.order(number, *both)]
+        has_node, has_software = bool(self.peer), self.before is not None
+        turns = []
+        for number in range(rounds):
+            turns += factorial.order(number, has_node, has_software)
+        return turns
 
     def place(self, slow: bool) -> Sequence[str]:
         return self.node if slow else self.peer
 
     def side(self, tonight: bool) -> TurnSoftware:
-        return self.now if tonight or not self.before else self.before
+        is_earlier = self.before and not tonight
+        return self.before if is_earlier else self.now
 
 
 @dataclass(frozen=True)
@@ -150,8 +166,12 @@ class TrialResult:
 
 def weighted(cells: Sequence[Measure]) -> list[Measure]:
     """Return the cells with weights that sum to 1: what slowed down much and scatters little counts most."""
-    weights = [cell.slower / max(cell.noise, 1e-3) ** 2 for cell in cells]
-    return [replace(cell, weight=weight / sum(weights)) for cell, weight in zip(cells, weights, strict=True)]
+    weights = []
+    for cell in cells:
+        noise = max(cell.noise, 1e-3)
+        weights.append(cell.slower / noise ** 2)
+    total = sum(weights)
+    return [replace(cell, weight=weight / total) for cell, weight in zip(cells, weights, strict=True)]
 
 
 # ---- its turns
@@ -188,13 +208,16 @@ def run(experiment: Trial, store_answer: Callable[[TrialResult], object] = lambd
 def decided(experiment: Trial, measured: TrialResult, cell: Measure) -> Decision:
     """Return what the turns of a finished experiment say of one of its cells."""
     one = replace(experiment, cells=[replace(cell, weight=1.0)])
-    return _decision(one, measured.turns // factorial.TURNS, _logs(one, _runs(measured.id)))
+    rounds = measured.turns // factorial.TURNS
+    logs = _logs(one, _runs(measured.id))
+    return _decision(one, rounds, logs)
 
 
 def _decision(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> Decision:
     turns = []
     for number, (slow, tonight) in enumerate(experiment.turns(rounds)):
-        turns.append(Turn(node=slow, software=tonight, log=logs[number]))
+        turn = Turn(node=slow, software=tonight, log=logs[number])
+        turns.append(turn)
     return factorial.decide(turns, experiment.loss, either=experiment.of_environs)
 
 
@@ -209,38 +232,46 @@ def _note(experiment: Trial) -> Path:
 def _noted(experiment: Trial) -> dict[str, Any]:
     """Return what was noted of this very design; {} where nothing was, or it cannot be read."""
     try:
-        noted = json.loads(_note(experiment).read_text())
-        return noted if noted['id'] and noted['design'] == experiment.digest and 'ended' in noted else {}
+        text = _note(experiment).read_text()
+        noted = json.loads(text)
+        is_whole = noted['id'] and 'ended' in noted
+        is_of_design = noted['design'] == experiment.digest
     except (OSError, ValueError, TypeError, KeyError):
         return {}
+    return noted if is_whole and is_of_design else {}
 
 
 def _begun(experiment: Trial) -> str:
     """Return the id of this experiment: of one that was begun and did not end, or a new one."""
     noted = _noted(experiment)
     if noted and not noted['ended']:
-        done = len(_logs(experiment, _runs(noted['id'])))
-        console.say(f'parity: it was begun before: {done} turns are measured')
-        return noted['id']
+        number = noted['id']
+        turns = _logs(experiment, _runs(number))
+        console.say(f'parity: it was begun before: {len(turns)} turns are measured')
+        return number
     number = uuid.uuid4().hex[:12]
-    for side in filter(None, (experiment.now, experiment.before)):
-        if side.restored:
-            files.write(_software(number, side), json.dumps({side.environ: side.facts}))
-    files.write(_note(experiment), json.dumps({'id': number, 'design': experiment.digest, 'ended': False}))
+    for side in (experiment.now, experiment.before):
+        if side and side.restored:
+            facts = {side.environ: side.facts}
+            files.write(_software(number, side), json.dumps(facts))
+    noted = {'id': number, 'design': experiment.digest, 'ended': False}
+    files.write(_note(experiment), json.dumps(noted))
     return number
 
 
 def _end(experiment: Trial, decision: Decision) -> None:
     """Note that an experiment ended, and by what share its software was slower."""
+    noted = _noted(experiment)
+    noted['ended'] = True
     effect = decision.software
-    share = [effect.share, *effect.interval] if effect else []
-    noted = {**_noted(experiment), 'ended': True, 'software': share}
+    noted['software'] = [effect.share, *effect.interval] if effect else []
     files.write(_note(experiment), json.dumps(noted))
 
 
 def _software(number: str, side: TurnSoftware) -> Path:
-    facts = json.dumps(side.facts, sort_keys=True).encode()
-    return folder() / f'software-{number}-{identity.digest(facts)}.json'
+    facts = json.dumps(side.facts, sort_keys=True)
+    digest = identity.digest(facts.encode())
+    return folder() / f'software-{number}-{digest}.json'
 
 
 def outcome(experiment: Trial) -> list[float]:
@@ -252,16 +283,21 @@ def outcome(experiment: Trial) -> list[float]:
 def _measure_missing(experiment: Trial, number: str, rounds: int, logs: dict[int, float]) -> None:
     """Measure the turns of so many rounds that have no logarithm yet."""
     turns = experiment.turns(rounds)
+    total = len(turns)
     for turn, (slow, tonight) in enumerate(turns):
         if turn not in logs:
-            logs[turn] = _measure(experiment, number, turn, slow, tonight, len(turns))
+            logs[turn] = _measure(experiment, number, turn, slow, tonight, total)
 
 
 def _measure(experiment: Trial, number: str, turn: int, slow: bool, tonight: bool, total: int) -> float:
     """Measure a turn, and return its logarithm. InfrastructureError where a case fails, or the earlier software is
     not what it was."""
-    side, place = experiment.side(tonight), experiment.place(slow)
-    where = ', '.join(filter(None, (several([*place]), side.label)))
+    side = experiment.side(tonight)
+    place = experiment.place(slow)
+    where = side.label
+    if place:
+        where = f'{several([*place])}, {where}'
+    extras = [f'{CAUSE}={number}', f'turn={turn}']
     disturbed = ''
     for _ in range(_TRIES):
         step = f'turn {turn + 1} of {total}: {where}'
@@ -269,7 +305,7 @@ def _measure(experiment: Trial, number: str, turn: int, slow: bool, tonight: boo
             step += f' (again: {disturbed})'
         console.say(f'parity: {step}')
         last = _last_session()
-        _reframe(experiment, side, place, [f'{CAUSE}={number}', f'turn={turn}'], step)
+        _reframe(experiment, side, place, extras, step)
         found = _runs(number, last)
         logs = _logs(experiment, found)
         if turn in logs:
@@ -306,12 +342,15 @@ def _reframe(experiment: Trial, side: TurnSoftware, place: Sequence[str], extras
     """Run the cases once. InfrastructureError where ReFrame was stopped."""
     options = [f'--repeat={experiment.runs}']
     if place:
-        options += ['-J', f'nodelist={",".join(place)}']
-    options += ['--session-extras', ','.join([f'{RERUN_OF}={CAUSE}', *extras])]
+        nodes = ','.join(place)
+        options += ['-J', f'nodelist={nodes}']
+    of_session = [f'{RERUN_OF}={CAUSE}', *extras]
+    options += ['--session-extras', ','.join(of_session)]
     variables = {}
     if side.restored:
-        number = extras[0].partition('=')[2]
-        variables[earlier.VARIABLE] = str(_software(number, side))
+        _, _, number = extras[0].partition('=')
+        file = _software(number, side)
+        variables[earlier.VARIABLE] = str(file)
     cases = [(experiment.partition, side.environ, '', cell.case) for cell in experiment.cells]
     for *_, selected in selection.again(experiment.system.name, cases, experiment.arguments):
         stopped = runner.reframe([*selected, *options], None, step, shown=False, **variables)
@@ -332,31 +371,47 @@ def _sessions(number: str, after: int = 0) -> Iterator[tuple[int, Session]]:
 
 
 def _runs(number: str, after: int = 0) -> dict[int, list[Run]]:
-    found: dict[int, list[Run]] = {}
+    """Return the runs of each turn of an experiment. ``after`` as for `_sessions`."""
+    of_turns: dict[int, list[Run]] = defaultdict(list)
     for turn, session in _sessions(number, after):
-        found.setdefault(turn, []).extend(run for run in session.runs if not run.fixture)
-    return found
+        of_turns[turn] += [run for run in session.runs if not run.fixture]
+    return of_turns
 
 
 def _logs(experiment: Trial, measured: Mapping[int, Sequence[Run]]) -> dict[int, float]:
     """Return the logarithm of each measured turn: of its cells' speeds, weighted, if its runs have them all."""
     turns = experiment.turns(experiment.most)
-    found = {}
+    log_of_turn = {}
     for turn, runs in measured.items():
-        side = experiment.side(turns[turn][1]) if turn < len(turns) else experiment.now
+        side = experiment.now
+        if turn < len(turns):
+            _, tonight = turns[turn]
+            side = experiment.side(tonight)
         counted = [run for run in runs if _counts(run, side)]
-        logs = [[*_logs_of(cell, counted)] for cell in experiment.cells]
-        if all(logs):
-            found[turn] = sum(cell.weight * fmean(own) for cell, own in zip(experiment.cells, logs, strict=True))
-    return found
+        log = _weighted_log(experiment, counted)
+        if log is not None:
+            log_of_turn[turn] = log
+    return log_of_turn
+
+
+def _weighted_log(experiment: Trial, runs: Sequence[Run]) -> float | None:
+    """Return the weighted sum of the cells' logarithms; None where the runs lack a cell."""
+    total = 0.0
+    for cell in experiment.cells:
+        logs = [*_logs_of(cell, runs)]
+        if not logs:
+            return None
+        total += cell.weight * fmean(logs)
+    return total
 
 
 def _logs_of(cell: Measure, runs: Sequence[Run]) -> Iterator[float]:
     """Yield the logarithm of a cell's speed in each of its runs, on whichever node a run was."""
     case, _ = identity.undistributed(cell.case)
     for run in runs:
+        case_of_run, _ = identity.undistributed(run.case)
         value = run.values().get(cell.metric) or 0.0
-        if value > 0 and identity.undistributed(run.case)[0] == case:
+        if value > 0 and case_of_run == case:
             yield cell.log(value)
 
 
@@ -365,7 +420,11 @@ def _counts(run: Run, side: TurnSoftware) -> bool:
 
 
 def _nodes(number: str) -> dict[str, dict[str, str]]:
-    return {node: facts for _, session in _sessions(number) for node, facts in session.nodes.items()}
+    """Return the facts of each node in an experiment, the newest."""
+    facts: dict[str, dict[str, str]] = {}
+    for _, session in _sessions(number):
+        facts.update(session.nodes)
+    return facts
 
 
 def _level(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> float | None:
@@ -373,11 +432,13 @@ def _level(experiment: Trial, rounds: int, logs: Mapping[int, float]) -> float |
     expected; None where that is open."""
     if any(cell.expected is None for cell in experiment.cells):
         return None
-    as_slow = [logs[number] for number, turn in enumerate(experiment.turns(rounds)) if all(turn)]
+    turns = experiment.turns(rounds)
+    as_slow = [logs[number] for number, turn in enumerate(turns) if all(turn)]
     expected = sum(cell.weight * cell.expected for cell in experiment.cells)
     return fmean(as_slow) - expected
 
 
 def queued(system: System, partition: str) -> bool:
     """Return whether a job of the partition can be sent to a node by its name."""
-    return any(part.name == partition and part.scheduler in ROTATES for part in system.partitions)
+    schedulers = [part.scheduler for part in system.partitions if part.name == partition]
+    return any(scheduler in ROTATES for scheduler in schedulers)

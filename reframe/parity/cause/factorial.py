@@ -30,6 +30,16 @@ _FLOOR = 0.0005
 _MANY = 1000
 
 
+def as_share(slower: float) -> float:
+    """Return the share of the speed that a slowdown takes, by its logarithm."""
+    return -math.expm1(-slower)
+
+
+def as_log(share: float) -> float:
+    """Return the logarithm of a slowdown that takes a share of the speed."""
+    return -math.log1p(-share)
+
+
 class Turn(NamedTuple):
     """A turn: on the slow ``node`` or a sound one, with tonight's ``software`` or the earlier one. ``log``: of its
     speed, higher is better."""
@@ -48,11 +58,11 @@ class Effect(NamedTuple):
 
     @property
     def share(self) -> float:
-        return -math.expm1(-self.slower)
+        return as_share(self.slower)
 
     @property
     def interval(self) -> tuple[float, float]:
-        return -math.expm1(self.half - self.slower), -math.expm1(-self.half - self.slower)
+        return as_share(self.slower - self.half), as_share(self.slower + self.half)
 
 
 class Decision(NamedTuple):
@@ -76,15 +86,18 @@ def order(number: int, node: bool, software: bool) -> list[tuple[bool, bool]]:
     else:
         other = (not node, not software)
         turns = [slow_now, other, other, slow_now]
-    return turns[::-1] if number % 2 else turns
+    is_backwards = number % 2 == 1
+    return turns[::-1] if is_backwards else turns
 
 
 def rounds(noise: float, loss: float) -> int:
     """Return how many rounds tell half the slowdown from none. ``noise``: the standard deviation of a turn, a
     share."""
-    wanted = _COUNTS * -math.log1p(-loss)
+    wanted = _COUNTS * as_log(loss)
+    of_turn = max(noise, _FLOOR)
     for count in range(FEWEST, _MANY):
-        half = _student(3 * count - 4) * max(noise, _FLOOR) / math.sqrt(count)
+        of_mean = of_turn / math.sqrt(count)
+        half = _student(3 * count - 4) * of_mean
         if half <= wanted:
             return count
     return _MANY
@@ -92,21 +105,33 @@ def rounds(noise: float, loss: float) -> int:
 
 def _student(freedom: int) -> float:
     """Return the factor of an interval of two effects that hold at once (Bonferroni)."""
-    return float(scipy.special.stdtrit(max(freedom, 1), 1 - (1 - CONFIDENCE) / 4))
+    beyond = (1 - CONFIDENCE) / 4
+    factor = scipy.special.stdtrit(max(freedom, 1), 1 - beyond)
+    return float(factor)
 
 
 def decide(turns: Sequence[Turn], loss: float, either: bool = False) -> Decision:
     """Return the cause of a slowdown by the share ``loss``. ``turns``: in time, rounds of TURNS; a factor is
     measured where both of its values are among them. ``either``: what is faster counts as what is slower."""
-    factors = [name for name in ('node', 'software') if len({getattr(turn, name) for turn in turns}) == 2]
+    factors = []
+    for name in ('node', 'software'):
+        values = {getattr(turn, name) for turn in turns}
+        if len(values) == 2:
+            factors.append(name)
     count = len(turns) // TURNS
     if count < FEWEST or not factors:
         return Decision('not decided', more=FEWEST - count)
-    fit = _Fit(turns, factors, -math.log1p(-loss), either)
-    effects = {name: fit.effect([float(name == other) for other in factors]) for name in factors}
+    fit = _Fit(turns, factors, as_log(loss), either)
+    effects = {}
+    for name in factors:
+        weights = [float(name == other) for other in factors]
+        effects[name] = fit.effect(weights)
     joint = len(factors) == 2 and fit.is_joint()
     word = 'both' if joint else _word(effects)
-    more = max(1, rounds(fit.noise, loss) - count) if word == 'not decided' else 0
+    more = 0
+    if word == 'not decided':
+        needed = rounds(fit.noise, loss)
+        more = max(1, needed - count)
     return Decision(word, effects.get('node'), effects.get('software'), joint, more)
 
 
@@ -117,35 +142,48 @@ class _Fit:
 
     def __init__(self, turns: Sequence[Turn], factors: Sequence[str], slowdown: float, either: bool):
         self._slowdown, self._either = slowdown, either
-        at = np.arange(len(turns))
-        columns = [np.array([float(getattr(turn, name)) for turn in turns]) - 0.5 for name in factors]
+        columns = []
+        for name in factors:
+            values = np.array([getattr(turn, name) for turn in turns], dtype=float)
+            columns.append(values - 0.5)
         if len(factors) == 2:
-            columns.append(columns[0] * columns[1])
-        columns.append((at - at.mean()) / TURNS)
-        for number in range(at[-1] // TURNS + 1):
-            columns.append((at // TURNS == number).astype(float))
+            product = columns[0] * columns[1]
+            columns.append(product)
+        at = np.arange(len(turns))
+        drift = (at - at.mean()) / TURNS
+        columns.append(drift)
+        round_of_turn = at // TURNS
+        for number in np.unique(round_of_turn):
+            level = round_of_turn == number
+            columns.append(level.astype(float))
         table = np.column_stack(columns)
         logs = np.array([turn.log for turn in turns])
         self._inverse = np.linalg.pinv(table.T @ table)
         self._values = self._inverse @ table.T @ logs
-        self._freedom = len(turns) - table.shape[1]
-        self.noise = math.sqrt(((logs - table @ self._values) ** 2).sum() / self._freedom)
+        self._freedom = len(turns) - len(columns)
+        left = logs - table @ self._values
+        variance = (left ** 2).sum() / self._freedom
+        self.noise = math.sqrt(variance)
 
     def effect(self, weights: Sequence[float]) -> Effect:
         """Return the effect of a combination of the first columns."""
         along = np.zeros(len(self._values))
         along[:len(weights)] = weights
-        slower = -float(along @ self._values)
-        standard_error = self.noise * math.sqrt(along @ self._inverse @ along)
+        faster = float(along @ self._values)
+        in_noise = along @ self._inverse @ along
+        standard_error = self.noise * math.sqrt(in_noise)
         half = max(_student(self._freedom) * standard_error, _FLOOR)
-        return _judged(slower, half, self._slowdown, self._either)
+        return _judged(-faster, half, self._slowdown, self._either)
 
     def is_joint(self) -> bool:
         """Return whether the slowdown needs both faults: neither shows without the other one's."""
-        node_alone, software_alone = self.effect([1.0, 0.0, -0.5]), self.effect([0.0, 1.0, -0.5])
-        if node_alone.guilty is not False or software_alone.guilty is not False:
-            return False
-        return bool(self.effect([1.0, 1.0]).guilty)
+        node_alone = self.effect([1.0, 0.0, -0.5])
+        software_alone = self.effect([0.0, 1.0, -0.5])
+        for alone in (node_alone, software_alone):
+            if alone.guilty is not False:
+                return False
+        together = self.effect([1.0, 1.0])
+        return bool(together.guilty)
 
 
 def _judged(slower: float, half: float, slowdown: float, either: bool) -> Effect:

@@ -17,6 +17,7 @@ from parity.base.errors import NothingMeasured, UsageError
 from parity.base.figures import counted, duration
 from parity.cause import experiment as experiments
 from parity.cause.experiment import Trial, TurnSoftware
+from parity.cause.factorial import as_log
 from parity.judge.store import database
 from parity.judge.store.incidents import Incident
 from parity.measure.software import earlier, mixed
@@ -31,84 +32,103 @@ def guilty(experiment: Trial, needs: Sequence[str], part: float) -> str:
     ``part``: the share by which the software is slower.
 
     UsageError where no two builds of Spack are compared, NothingMeasured where no single package is to blame."""
-    slowdown = math.log1p(-part)
+    slowdown = as_log(part)
     experiment = _as_slow_as(experiment, slowdown)
-    root, (before, now) = _root(experiment, needs), _builds(experiment)
-    packages_before, packages_now = mixed.packages(before, root), mixed.packages(now, root)
+    root = _root(experiment, needs)
+    before, now = _builds(experiment)
+    packages_before = mixed.packages(before, root)
+    packages_now = mixed.packages(now, root)
     left = mixed.changes(packages_before, packages_now)
     if not left:
         raise NothingMeasured('the locks of both builds have the same packages below this code: '
                               'look at its modules and settings (parity show INCIDENT)')
     shares: dict[tuple[Swap, ...], float] = {}
-    most, seconds = math.ceil(math.log2(len(left))) + 1, 0.0
+    halvings = math.ceil(math.log2(len(left)))
+    most = halvings + 1
+    seconds = 0.0
     while len(left) > 1 or tuple(left) not in shares:
-        half = tuple(left[:max(1, len(left) // 2)])
+        count = max(1, len(left) // 2)
+        half = tuple(left[:count])
         _announce(half, len(shares) + 1, most, seconds)
         began = time.monotonic()
         names = [name for change in half for name in change.names]
         spec = mixed.spec_of(root, packages_before, packages_now, names)
         view = mixed.made(experiment.system.name, experiment.key, now, spec, root)
         shares[half] = _slower(experiment, view)
-        seconds = max(seconds, time.monotonic() - began)
-        blamed = math.log1p(-shares[half]) <= slowdown / 2
-        if blamed:
+        took = time.monotonic() - began
+        seconds = max(seconds, took)
+        is_blamed = as_log(shares[half]) >= slowdown / 2
+        if is_blamed:
             left = [*half]
         elif len(left) == 1:
             raise NothingMeasured(f'no single package: {left[0].text} alone is not slow: the changes act jointly')
         else:
             left = [change for change in left if change not in half]
     share = shares[tuple(left)]
-    whole = math.log1p(-share) <= _ALL * slowdown
-    how = 'all of it' if whole else f'{100 * share:.1f} % of {100 * part:.1f} %'
+    is_all = as_log(share) >= _ALL * slowdown
+    how = 'all of it' if is_all else f'{100 * share:.1f} % of {100 * part:.1f} %'
     return f'{left[0].text}: {how}'
 
 
 def _as_slow_as(experiment: Trial, slowdown: float) -> Trial:
     """Return the experiment with its cells slower by a logarithm, in the same proportions."""
-    factor = slowdown / math.log1p(-experiment.loss)
-    return replace(experiment, cells=[replace(cell, slower=cell.slower * factor) for cell in experiment.cells])
+    factor = slowdown / as_log(experiment.loss)
+    cells = [replace(cell, slower=cell.slower * factor) for cell in experiment.cells]
+    return replace(experiment, cells=cells)
 
 
 def needs_of(incident: Incident, case: str) -> list[str]:
     """Return the features that a case needs, as the night planned it that opened the incident."""
-    plan = database.read(incident.opened.session).plan
-    return next((one['needs'] for one in plan.get('cases', ()) if one['case'] == case), [])
+    session = database.read(incident.opened.session)
+    for planned in session.plan.get('cases', ()):
+        if planned['case'] == case:
+            return planned['needs']
+    return []
 
 
 def _root(experiment: Trial, needs: Sequence[str]) -> str:
     """Return the package that Spack builds for the case."""
-    of_spack = [code.spack_package for code in codes.every() if code.feature in needs and code.spack]
-    if not of_spack:
-        raise UsageError(f'{experiment.cells[0].name}: no package of Spack runs it; leave --packages out')
-    return of_spack[0]
+    for code in codes.every():
+        if code.spack and code.feature in needs:
+            return code.spack_package
+    cell = experiment.cells[0]
+    raise UsageError(f'{cell.name}: no package of Spack runs it; leave --packages out')
 
 
 def _builds(experiment: Trial) -> tuple[Path, Path]:
     """Return the builds of the earlier software and of tonight's."""
-    sides = (experiment.before, experiment.now)
-    if any(side is None or 'packages' not in side.facts for side in sides):
-        labels = ' and '.join(side.label for side in sides if side)
+    sides = [side for side in (experiment.before, experiment.now) if side]
+    of_spack = [side for side in sides if 'packages' in side.facts]
+    if len(of_spack) < 2:
+        labels = ' and '.join([side.label for side in sides])
         raise UsageError(f'{labels}: Spack built neither, so that no lock has their packages; alternatives in '
                          'system.yaml are compared by parity cause CASE --environ A --environ B')
-    return tuple(earlier.build_of(side.facts) for side in sides)
+    before, now = of_spack
+    return earlier.build_of(before.facts), earlier.build_of(now.facts)
 
 
 def _announce(half: Sequence[Swap], number: int, most: int, seconds: float) -> None:
-    swaps = '; '.join(swap.text for swap in half)
+    swaps = '; '.join([swap.text for swap in half])
     left = ''
     if seconds > 1:
         builds_left = most - number + 1
-        left = f'; about {duration(builds_left * seconds)} left at most'
+        time_left = duration(builds_left * seconds)
+        left = f'; about {time_left} left at most'
     console.say(f'parity: build {number} of at most {most}: with {swaps}; the rest as before{left}')
 
 
 def _slower(experiment: Trial, view) -> float:
     """Return by what share a view is slower than the earlier software, on a sound node."""
     facts = mixed.facts(view, experiment.before.facts)
-    number = hashlib.sha256(view.view.encode()).hexdigest()[:8]
-    software = TurnSoftware(experiment.now.environ, f'mixed {number[:4]}', '', facts, restored=True)
-    one = replace(experiment, key=f'{experiment.key}-{number}', node=experiment.peer or experiment.node, peer=(),
-                  now=software)
+    digest = hashlib.sha256(view.view.encode()).hexdigest()
+    number = digest[:8]
+    software = TurnSoftware(
+        environ=experiment.now.environ,
+        label=f'mixed {number[:4]}',
+        facts=facts,
+        restored=True)
+    sound = experiment.peer or experiment.node
+    one = replace(experiment, key=f'{experiment.key}-{number}', node=sound, peer=(), now=software)
     measured = experiments.outcome(one)
     if measured:
         share, *_ = measured
