@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -10,7 +11,7 @@ from parity.base.figures import counted
 from parity.base.text import visible
 from parity.judge.stats.bounds import WANTED
 from parity.judge.stats.hindsight import LEAST
-from parity.judge.stats.replay import LONG, MOVES, Life, Missed, Series, SlowdownGroup
+from parity.judge.stats.replay import LONG, MOVES, Life, Missed, Series, Slowdown, SlowdownGroup
 from parity.judge.store.histories import Source
 from parity.judge.verdict import budget
 from parity.judge.verdict.budget import NIGHTS
@@ -21,17 +22,20 @@ NAMED = 8
 
 def answer(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
     """Yield what was replayed, and the answer in one line before it."""
-    count = len(life.incidents)
     months = max(life.nights, 1) / NIGHTS
+    a_month_told = len(life.incidents) / months
+    incidents = counted(len(life.incidents), 'incident')
+    nights = counted(life.nights, 'night')
     limits = [f'at most {a_month:g} a month by chance']
     measured = budget.measured(a_month, len(life.series))
     if measured:
         limits.append(measured)
-    yield (f'{visible(source.name)}: {count / months:.1f} slowdowns a month would have been told, '
-           f'{counted(count, "incident")} in {counted(life.nights, "night")}; {"; ".join(limits)}.')
+    yield (f'{visible(source.name)}: {a_month_told:.1f} slowdowns a month would have been told, '
+           f'{incidents} in {nights}; {"; ".join(limits)}.')
     judged = sum(series.judged for series in life.series)
+    nights_an_alarm = 1 / life.rate
     yield (f'{source.form} · {len(life.series)} series · {life.first} to {life.last} · '
-           f'{judged} nights judged, one false alarm in {1 / life.rate:,.0f}')
+           f'{judged} nights judged, one false alarm in {nights_an_alarm:,.0f}')
     if source.unknown:
         yield (f'{source.unknown} series of no known direction are judged both ways; --higher PATTERN or --lower '
                'PATTERN states it')
@@ -39,8 +43,9 @@ def answer(source: Source, life: Life, a_month: float, accept_after: int) -> Ite
     yield _shows(life)
     first_nights = [series.first + 1 for series in life.series if series.first >= 0]
     if first_nights:
-        yield (f'judged from night {min(first_nights)} on at the earliest; half of the series from '
-               f'{median(first_nights):.0f} on')
+        earliest = min(first_nights)
+        half = median(first_nights)
+        yield f'judged from night {earliest} on at the earliest; half of the series from {half:.0f} on'
     if accept_after:
         yield f'the operator accepts a slowdown {counted(accept_after, "night")} after it was told'
     else:
@@ -50,19 +55,28 @@ def answer(source: Source, life: Life, a_month: float, accept_after: int) -> Ite
 def lines(source: Source, life: Life, a_month: float, accept_after: int) -> Iterator[str]:
     """Yield the lines of one history, the answer first."""
     yield from answer(source, life, a_month, accept_after)
-    worst = sorted(life.incidents, key=lambda group: -group.slowdowns[0].loss)
-    yield from _part('incidents', map(incident, worst[:NAMED]), len(worst))
+    worst = worst_first(life)
+    incidents = [incident(group) for group in worst[:NAMED]]
+    yield from _part('incidents', incidents, len(worst))
+    least = f'{100 * LEAST:g} %'
     reported = life.drops - len(life.missed)
+    head = f'nothing: no step of {least} lasted'
     if life.drops:
-        head = f'{reported} of {life.drops} lasting drops of {100 * LEAST:g} % were told within {LONG} nights'
-    else:
-        head = f'nothing: no step of {100 * LEAST:g} % lasted'
-    yield from _part('missed', map(hidden, life.missed[:NAMED]), len(life.missed), head)
-    lower = sorted((series for series in life.series if series.change <= -LEAST), key=lambda series: series.change)
+        head = f'{reported} of {life.drops} lasting drops of {least} were told within {LONG} nights'
+    drops = [hidden(missed) for missed in life.missed[:NAMED]]
+    yield from _part('missed', drops, len(life.missed), head)
+    lower = [series for series in life.series if series.change <= -LEAST]
     if lower:
+        lower.sort(key=attrgetter('change'))
         ends = '1 series ends' if len(lower) == 1 else f'{len(lower)} series end'
-        head = f'{ends} {100 * LEAST:g} % or more below the first nights: steps that were accepted add up'
-        yield from _part('in all', map(total, lower[:NAMED]), len(lower), head)
+        head = f'{ends} {least} or more below the first nights: steps that were accepted add up'
+        totals = [total(series) for series in lower[:NAMED]]
+        yield from _part('in all', totals, len(lower), head)
+
+
+def worst_first(life: Life) -> list[SlowdownGroup]:
+    """Return the incidents, the largest loss first."""
+    return sorted(life.incidents, key=lambda group: -group.slowdowns[0].loss)
 
 
 def hidden(missed: Missed) -> str:
@@ -93,10 +107,10 @@ def about(series: Series) -> str:
     return f'{counted(series.nights, "night")}, {better} is better; {shows}'
 
 
-def _part(title: str, named: Iterator[str], count: int, head: str = '') -> Iterator[str]:
+def _part(title: str, rows: list[str], count: int, head: str = '') -> Iterator[str]:
     """Yield a part of the screen: ``head``, else the first row, beside its title, and the other rows below."""
-    rows = list(named)
-    first, *others = [head, *rows] if head else rows or ['none']
+    heads = [head] if head else []
+    first, *others = [*heads, *rows] or ['none']
     yield ''
     yield f'{title:10} {first}'
     for row in others:
@@ -108,22 +122,33 @@ def _part(title: str, named: Iterator[str], count: int, head: str = '') -> Itera
 def incident(incident: SlowdownGroup) -> str:
     """Say how much an incident took, when, and of which series."""
     worst, *others = incident.slowdowns
-    end = 'the end' if incident.end is None else incident.end
-    if incident.end is not None and worst.accepted:
+    end = incident.end
+    if end is None:
+        end = 'the end'
+    elif worst.accepted:
         end = f'{end}, accepted'
-    more = f' and {len(others)} more' if others else ''
-    return f'{-worst.loss:7.1%}  {incident.begin} to {end}  {visible(worst.series)}{more}'
+    name = visible(worst.series)
+    if others:
+        name += f' and {len(others)} more'
+    return f'{-worst.loss:7.1%}  {incident.begin} to {end}  {name}'
 
 
 def _shows(life: Life) -> str:
     """Say of how many series a slowdown would show, and why not of the others."""
-    blind = [series for series in life.series if series.blind]
-    short = [series for series in blind if series.visible is None and series.judged == 0]
-    noises = [series.noise for series in blind if series not in short]
-    parts = [f'{len(life.series) - len(blind)} of {len(life.series)} series would show a drop of {WANTED:.0%} '
-             'in three nights']
+    short = 0
+    noises = []
+    for series in life.series:
+        if not series.blind:
+            continue
+        if series.visible is None and series.judged == 0:
+            short += 1
+        else:
+            noises.append(series.noise)
+    count = len(life.series)
+    showing = count - short - len(noises)
+    parts = [f'{showing} of {count} series would show a drop of {WANTED:.0%} in three nights']
     if short:
-        parts.append(f'too few nights: {len(short)}')
+        parts.append(f'too few nights: {short}')
     if noises:
         parts.append(f'too noisy: {len(noises)}, by {median(noises):.1%} a night (median)')
     return '; '.join(parts)
@@ -145,9 +170,13 @@ def _series_record(series: Series) -> dict[str, Any]:
 
 
 def _incident_record(group: SlowdownGroup) -> dict[str, Any]:
-    slowdowns = [{'name': slowdown.series, 'begin': slowdown.begin, 'end': slowdown.end, 'loss': slowdown.loss,
-                  'accepted': slowdown.accepted} for slowdown in group.slowdowns]
+    slowdowns = [_slowdown_record(slowdown) for slowdown in group.slowdowns]
     return {'begin': group.begin, 'end': group.end, 'series': slowdowns}
+
+
+def _slowdown_record(slowdown: Slowdown) -> dict[str, Any]:
+    return {'name': slowdown.series, 'begin': slowdown.begin, 'end': slowdown.end, 'loss': slowdown.loss,
+            'accepted': slowdown.accepted}
 
 
 def _missed_record(missed: Missed) -> dict[str, Any]:

@@ -62,10 +62,12 @@ def page(source: Source, life: Life, a_month: float, accept_after: int) -> str:
     worst_first = sorted(life.series, key=rank)
     slowed = [series for series in worst_first if series.name in losses]
     rows = [(series.name, _bars(series, times)) for series in slowed[:ROWS]]
-    drawings = [_drawn(series, times) for series in worst_first[:CURVES] if series.nights > 1]
-    incidents = sorted(life.incidents, key=lambda incident: -incident.slowdowns[0].loss)
+    curved = [series for series in worst_first[:CURVES] if series.nights > 1]
+    drawings = [_drawn(series, times) for series in curved]
+    incidents = words.worst_first(life)
     answer = words.answer(source, life, a_month, accept_after)
-    return template('replay.html.j2', _HERE, words=words).render(
+    page = template('replay.html.j2', _HERE, words=words)
+    return page.render(
         title=source.name,
         answer=list(answer),
         life=life,
@@ -90,16 +92,19 @@ def _losses(life: Life) -> dict[str, float]:
 def _bars(series: Series, times: np.ndarray) -> Bars:
     """Return the row of a series."""
     nights = np.searchsorted(times, series.when)
-    slow = [f'M{begin} 0H{end + 1}V10H{begin}z' for begin, end in _stretches(nights, series.slow)]
-    notices = [f'M{nights[place]} 0V10' for place in series.places]
+    slow = []
+    for begin, end in _stretches(nights, series.slow):
+        slow.append(f'M{begin} 0H{end + 1}V10H{begin}z')
+    notices = [f'M{night} 0V10' for night in nights[series.places]]
     return Bars(''.join(slow), ''.join(notices))
 
 
 def _stretches(nights: np.ndarray, slow: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield the first and the last night of each stretch of slow ones."""
-    framed = np.concatenate(([False], slow, [False])).astype(int)
-    edges = np.flatnonzero(np.diff(framed))
-    for begin, end in edges.reshape(-1, 2):
+    changes = np.diff(slow.astype(int), prepend=0, append=0)
+    begins = np.flatnonzero(changes == 1)
+    ends = np.flatnonzero(changes == -1)
+    for begin, end in zip(begins, ends, strict=True):
         yield int(nights[begin]), int(nights[end - 1])
 
 
@@ -119,9 +124,10 @@ def _levels(series: Series) -> list[Level]:
     edges = [0, *series.cuts, len(series.values)]
     for begin, end in pairwise(edges):
         logarithms = np.log(series.values[begin:end])
-        spread = _WIDE * max(hindsight.robust_sd(logarithms), hindsight.FLOOR)
+        deviation = max(hindsight.robust_sd(logarithms), hindsight.FLOOR)
+        spread = _WIDE * deviation
         median = float(np.median(logarithms))
-        low, middle, high = np.exp([median - spread, median, median + spread])
+        low, middle, high = np.exp([median - spread, median, median + spread]).tolist()
         levels.append(Level(begin, end, low, middle, high))
     return levels
 
@@ -130,20 +136,26 @@ def _drawn(series: Series, times: np.ndarray) -> SeriesDrawing:
     """Return the drawing of a series."""
     nights = np.searchsorted(times, series.when)
     levels = _levels(series)
-    lengths = [level.end - level.begin for level in levels]
-    low = np.repeat([level.low for level in levels], lengths)
-    high = np.repeat([level.high for level in levels], lengths)
-    wanted = np.concatenate((low, high, series.values[series.slow]))
-    lower_edge = wanted.min() / _ROOM
-    upper_edge = wanted.max() * _ROOM
+    low, high = [], []
+    for level in levels:
+        length = level.end - level.begin
+        low += length * [level.low]
+        high += length * [level.high]
+    slow = series.values[series.slow]
+    lower_edge = min([*low, *slow]) / _ROOM
+    upper_edge = max([*high, *slow]) * _ROOM
     values = np.clip(series.values, lower_edge, upper_edge)
-    curve = curves.history(nights.tolist(), values.tolist(), low.tolist(), high.tolist(), len(times), 1000)
+    curve = curves.history(nights.tolist(), values.tolist(), low, high, len(times), 1000)
     steps = []
     for level in levels:
         first = nights[level.begin]
         last = nights[min(level.end, len(nights) - 1)]
-        steps.append(f'M{first} {curve.y(level.middle)}H{last}')
-    notices = [f'M{nights[place]} {curve.y(values[place])}h0' for place in series.places]
+        height = curve.y(level.middle)
+        steps.append(f'M{first} {height}H{last}')
+    notices = []
+    for place in series.places:
+        height = curve.y(values[place])
+        notices.append(f'M{nights[place]} {height}h0')
     return SeriesDrawing(
         name=series.name,
         about=words.about(series),
