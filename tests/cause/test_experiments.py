@@ -213,6 +213,20 @@ def test_software_that_is_not_that_of_the_night_is_refused(cluster):
         experiment.run(design.of_incident(incident(cluster)))
 
 
+def test_the_noise_of_nights_of_one_run_is_that_between_them(cluster):
+    draw = np.random.default_rng(4)
+    for value in 100 * np.exp(draw.normal(0, 0.05, 14)):
+        cluster.stored.add(cluster.case(value, 'old', 'p1'), plan=[planned()], facts=cluster.facts('old'))
+    one = design.between([toy(environ='distro')], ['distro', 'new'], {'distro', 'new'})
+    assert one.cells[0].noise == pytest.approx(0.05, rel=0.2)
+
+
+def test_a_round_takes_the_time_of_its_runs_and_of_their_start(cluster):
+    """Four turns of a run of 60 s, and 10 s of ReFrame and the scheduler beside each."""
+    one = design.of_incident(incident(cluster))
+    assert (one.runs, one.seconds, one.wall_seconds(1), one.node_seconds(1)) == (1, 60.0, 280.0, 240.0)
+
+
 def test_without_other_software_only_the_node_is_a_question(cluster):
     cluster.slow, cluster.in_use = {'p1': 0.10}, 'old'
     one, measured = found(cluster, new='old')
@@ -312,6 +326,7 @@ def test_two_environments_are_compared_in_turns_on_one_node(cluster, monkeypatch
     assert re.fullmatch(r'Toy\.hpl@local:default: new is (9|10)\.\d % \[.*\] slower than old: speed old / new 1\.1\d* \[1\..*\]', said) and style, said
     assert other.startswith('Toy.latency@local:default: new and old are alike: speed old / new 1.000 [1.000, 1.00'), other
     assert {*cluster.ran} == {('p1', 'old'), ('p1', 'new')}
+    assert [measured.weight for measured in one.cells] == [0.5, 0.5]
     assert not any(line.startswith('means') for line in map(str, answer.planned(one, 't')))
 
 
