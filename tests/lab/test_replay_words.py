@@ -91,8 +91,8 @@ def test_a_series_is_told_by_its_direction_and_by_what_would_show(given, said):
     assert words.about(series(**given)) == said
 
 
-def drawn(one: Series, **given) -> str:
-    return replay_page.page(source(), life(one, **given), 1.0, 7)
+def drawn(*of_series: Series, **given) -> str:
+    return replay_page.page(source(), life(*of_series, **given), 1.0, 7)
 
 
 def path(page: str, kind: str) -> str:
@@ -106,13 +106,13 @@ def test_the_map_has_a_bar_for_each_stretch_of_slow_nights_and_a_mark_for_each_n
     assert path(page, 'found') == 'M4 0V10M58 0V10'
 
 
-def test_a_curve_has_a_level_and_a_band_between_cuts_and_a_wild_night_at_its_edge():
+def test_a_curve_has_a_level_and_a_band_between_cuts_and_wild_nights_at_its_edges():
     values = [100.0] * 30 + [50.0] * 30
-    values[10] = 1e6
+    values[10], values[40] = 1e6, 1e-3
     page = drawn(series(values=values, cuts=[30], places=[10]))
-    # the band is 2 x .003 of the level: the wild night is drawn a tenth above the upper edge
+    # the band is 2 x .003 of the level: a wild night is drawn a tenth above the upper edge, or below the lower one
     top = 1.1 * 100 * np.exp(0.006)
-    bottom = 50 * np.exp(-0.006)
+    bottom = 50 * np.exp(-0.006) / 1.1
     highest, lowest = (float(re.search(f'<span class="{edge}">([^<]*)', page).group(1)) for edge in ('top', 'bottom'))
     room = 0.04 * (top - bottom)
     assert (highest, lowest) == (pytest.approx(top + room, rel=1e-3), pytest.approx(bottom - room, rel=1e-3))
@@ -128,5 +128,7 @@ def test_a_curve_has_a_level_and_a_band_between_cuts_and_a_wild_night_at_its_edg
 
 def test_a_series_of_one_night_has_no_curve_and_the_worst_come_first():
     one = series('short', [1.0])
-    page = replay_page.page(source(), life(one, series('fine'), series('a0'), incidents=[group(0.1)]), 1.0, 7)
-    assert re.findall('<figcaption><strong>([^<]*)', page) == ['a0', 'fine']
+    missed = [Missed('missed', 30, 0.09, judged=True, moves=0, noise=0.2)]
+    of_series = [one, series('fine'), series('missed'), series('a0'), series('b0')]
+    page = drawn(*of_series, incidents=[group(0.1), group(0.3, name='b'), group(0.2)], missed=missed)
+    assert re.findall('<figcaption><strong>([^<]*)', page) == ['b0', 'a0', 'missed', 'fine']
