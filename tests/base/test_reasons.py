@@ -27,6 +27,8 @@ def test_the_first_error_is_told(file):
     (f'{"-" * 74}\nA high-performance Open MPI point-to-point messaging module\nwas unable to find any relevant network interfaces:\n\n'
      'Module: OpenFabrics (openib)\n  Host: n1\n\nAnother transport will be used instead, although this may result in\n'
      f'lower performance.\n{"-" * 74}\nhpl: cannot open HPL.dat\n', 'hpl: cannot open HPL.dat'),
+    # the frame has ended: its neighbours below are lines of their own
+    (f'{"-" * 74}\nno error yet\n{"-" * 74}\nstep 1\nhpl: cannot open HPL.dat\nstep 2\n', 'hpl: cannot open HPL.dat'),
     ('Traceback (most recent call last):\n  a\nE: x\n\nDuring handling of the above exception, x\n\n' * 20_000, 'E: x')])
 def test_what_tells_no_error_is_passed_over(text, told):
     assert reasons.complaint(text) == told
