@@ -15,28 +15,6 @@ from parity.site import systems
 from parity.site.systems import Nightly
 
 
-@pytest.mark.parametrize('window, now, begin, end', (
-    ('01:00-05:00', '2026-11-22 00:30', '2026-11-22 01:00', '2026-11-22 05:00'),
-    ('01:00-05:00', '2026-11-22 04:59', '2026-11-22 01:00', '2026-11-22 05:00'),
-    ('01:00-05:00', '2026-11-22 05:00', '2026-11-23 01:00', '2026-11-23 05:00'),
-    ('22:00-05:00', '2026-11-22 23:00', '2026-11-22 22:00', '2026-11-23 05:00'),
-    ('22:00-05:00', '2026-11-23 04:00', '2026-11-22 22:00', '2026-11-23 05:00'),
-    ('22:00-05:00', '2026-11-23 12:00', '2026-11-23 22:00', '2026-11-24 05:00')))
-def test_when_a_window_opens(window, now, begin, end):
-    now, *wanted = (datetime.datetime.fromisoformat(text).timestamp() for text in (now, begin, end))
-    assert Nightly(node_hours=1, window=window).opens(now) == tuple(wanted)
-
-
-@pytest.mark.parametrize('text, why', (
-    ('{node_hours: 0}', 'greater than 0'), ('{node_hours: 40, window: "05:00-05:00"}', 'never opens: it ends when it begins'),
-    ('{node_hours: 40, window: "1-5"}', 'is no window; valid is, for instance'),
-    ('{node_hours: 40}', 'needs a partition whose scheduler takes a node by its name: slurm, squeue, pbs')))
-def test_what_the_file_may_not_say(site, text, why):
-    site.write_text(f'{site.read_text()}\nnightly: {text}\n')
-    with pytest.raises(UsageError, match=why):
-        systems.read('local')
-
-
 def test_a_night_outside_its_window_waits_or_is_refused(monkeypatch):
     system = systems.read('onebox').model_copy(update={'nightly': Nightly(node_hours=1, window='22:00-05:00')})
     noon = datetime.datetime(2026, 11, 22, 12).timestamp()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import datetime
 import functools
 import importlib
 import json
 import math
-import operator
 import os
 import re
 import shutil
@@ -22,17 +20,16 @@ from types import SimpleNamespace
 import pytest
 import reframe
 import reframe.core.backends as backends
-from pydantic import ValidationError
 from reframe.core.config import load_config
 
 import warm
 from conftest import TOP
-from parity.base import yamlfile
 from parity.base.errors import UsageError
 from parity.measure import machine
 from parity.measure.session import assemble
 from parity.site import systems
-from parity.site.systems import Partition, System, Waiver
+from parity.site.systems import Partition, System
+from system_files import GOOD, example
 
 #: What every job script of a system must ask for: whole nodes, in its own queue.
 DIRECTIVES = {
@@ -48,7 +45,6 @@ PATHS = ('/bin/bash', '/proc/self/status', '/lustre/', '/gpfs/', '@CHECKOUT@/res
 GOLDEN = TOP / 'tests' / 'golden'
 CASES = {'example-slurm': {'hpl': 'Hpl', 'pairs': 'PairsLatency%how=in-flight'},
          'example-pbs': {'ior-2': 'Ior%api=POSIX%access=single-shared-file%span=2'}}
-HOSTILE = ('x;touch pwned', '$(id)', 'a b', "a'b", '`id`', 'a\nb', '../x', '')
 
 
 def scripts(checkout, system: str) -> dict[Path, str]:
@@ -137,37 +133,6 @@ def test_the_plan_has_every_case_of_every_check_on_every_partition(planned, syst
                          if there[check] or declared()[check] and check not in elsewhere}
 
 
-def site(path: str, value) -> dict:
-    """example-slurm as data, with one value replaced."""
-    data = json.loads(json.dumps(yamlfile.load(TOP / 'systems' / 'example-slurm' / 'system.yaml')[0]))
-    *way, last = (int(key) if key.isdigit() else key for key in path.split('.'))
-    functools.reduce(operator.getitem, way, data)[last] = value
-    return data
-
-
-NAMES = ('name', 'partitions.0.name', 'partitions.0.features.0', 'environments.0.name', 'environments.0.codes.0', 'requires.0')
-COMMANDS = ('partitions.0.scheduler', 'partitions.0.launcher', 'partitions.0.access.0', 'modules_system', 'partitions.0.env_vars.0.0',
-            'partitions.0.env_vars.0.1', 'environments.0.modules.0')
-
-
-@pytest.mark.parametrize('path, value', [
-    *((path, hostile) for path in NAMES for hostile in HOSTILE),
-    *((path, hostile) for path in COMMANDS for hostile in ('x;touch pwned', '$(id)', '`id`', 'a\nb')),
-    *(('partitions.0.environs', [hostile]) for hostile in HOSTILE), *(('partitions.0.extras.filesystems', {hostile: '/scratch'}) for hostile in HOSTILE)])
-def test_a_hostile_name_or_value_is_refused(path, value):
-    with pytest.raises(ValidationError):
-        System.model_validate(site(path, value))
-
-
-@pytest.mark.parametrize('network, said', [
-    ({'interface': 'eth0; id', 'env_vars': [['A', 'b']]}, 'should match'), ({'interface': 'eth0', 'env_vars': [['A', '$(id)']]}, 'should match'),
-    ({'interface': 'eth0', 'env_vars': []}, 'at least 1 item'), ({'interface': 'eth0', 'env_vars': [['A', 'b']], 'device': 'x'}, 'not permitted'),
-    ({'interface': 'eth0', 'env_vars': [['A', 'b']], 'limits': {'link_bandwidth': {'value': 1, 'unit': 'GB/s', 'source': 'sheet'}}}, 'valid: MB/s')])
-def test_a_network_names_its_interface_and_what_makes_mpi_take_it(network, said):
-    with pytest.raises(ValidationError, match=said):
-        System.model_validate(site('partitions.0.extras.networks', {'slow': network}))
-
-
 @pytest.mark.skipif(not shutil.which('mpirun'), reason='mpirun is absent')
 def test_a_case_takes_the_network_that_it_is_asked_to(checkout):
     warm.reframe(checkout, '-c checks/network/pingpong --system onebox:physical -S network=slow --dry-run')
@@ -178,15 +143,8 @@ def test_a_case_takes_the_network_that_it_is_asked_to(checkout):
     assert before < text.index('mpi4py.bench') < ended < after < last, 'counters that are read do not hide the exit code'
 
 
-@pytest.mark.parametrize('path, value', [
-    ('partitions.0.access.0', '--constraint=(icelake|rome)&ib'), ('partitions.0.access.0', '-l place=scatter:excl'),
-    ('partitions.0.env_vars.0.1', '${HOME}/x:$PATH'), ('environments.0.modules.0', 'gcc/13.2.0-abc+mpi')])
-def test_what_sites_write_is_accepted(path, value):
-    System.model_validate(site(path, value))
-
-
 def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
-    data = site('partitions.0.descr', 'a;b')
+    data = example('partitions.0.descr', 'a;b')
     data['partitions'][0]['extras']['filesystems']['scratch'] = '/x;touch pwned'
     (checkout / 'systems' / 'example-slurm' / 'system.yaml').write_text(json.dumps(data))
     warm.reframe(checkout, "-c checks/ --system example-slurm:cpu -n 'FileCopy.*small-write.*one.*durable' --dry-run")
@@ -204,7 +162,7 @@ def test_a_hostile_value_reaches_the_job_script_quoted(checkout):
 ])
 def test_a_site_that_would_lose_cases_is_refused(results, path, value, said):
     with pytest.raises(UsageError, match='systems/example-slurm/system.yaml: ') as caught:
-        assemble._parts(System.model_validate(site(path, value)))
+        assemble._parts(System.model_validate(example(path, value)))
     assert said in str(caught.value)
 
 
@@ -256,72 +214,6 @@ def test_what_spack_has_built_for_a_site_is_offered(results):
     assert spack['extras']['software']['packages']['hpl']['hash'] == 'a' * 32
     assert 'blas' not in spack['extras']['software']
     assert 'OPENBLAS_CORETYPE' not in dict(spack['env_vars'])
-
-
-GOOD = """\
-name: site
-hostnames: [login]
-requires: []
-partitions:
-  - name: cpu
-    scheduler: slurm
-    launcher: srun
-    extras: {cores: 1, nodes: 1, memory_bytes: 1}
-"""
-
-
-@pytest.mark.parametrize('old, new, said', [
-    ('requires: []', 'requires: [hpccc]', "3: requires.0: unknown code 'hpccc'; valid: babelstream"),
-    ('requires: []', 'requires: offered', "3: requires: 'offered' must be a list"),
-    ('requires: []', 'require: []', "3: require: no such key; did you mean 'requires'?"),
-    ('requires: []\n', '', '1: requires: Field required'),
-    ('requires: []', 'requires: []\nwaivers: [{code: hpl, reason: x, until: soon}]', "4: waivers.0.until: 'soon' must be a date"),
-    ('[login]', '[]', '2: hostnames: must have at least 1 item'), ('[login]', 'x', "2: hostnames: 'x' must be a list"), ('[login]', '[login', ''),
-    ('hostnames: [login]', 'hostnames: ["("]', "2: hostnames.0: '(' is no regular expression"),
-    ('name: site', 'name: site\nname: twice', "2: key 'name' is given twice"), ('name: site', 'name: 7', '1: name: 7 must be text'),
-    ('name: site', 'name: !!python/object/apply:os.system [id]', '1: could not determine a constructor'),
-    ('launcher: srun', 'launcher: srun\n    lancher: srun', "8: partitions.0.lancher: no such key; did you mean 'launcher'?"),
-    ('scheduler: slurm', 'scheduler: slrum', "6: partitions.0.scheduler: 'slrum'; valid: 'flux', 'local'"),
-    ('launcher: srun', 'launcher: srun\n    devices: [{type: gpu, num_device: 4}]', "8: partitions.0.devices.0.num_device: no such key; did you mean 'num_devices'?"),
-    ('cores: 1', 'core: 1', "did you mean 'cores'?"), ('nodes: 1', 'nodes: -1', '8: partitions.0.extras.nodes: -1 must be greater than 0'),
-    ('memory_bytes: 1', 'memory_bytes: 1.5', '8: partitions.0.extras.memory_bytes: 1.5 must be a whole number'),
-    (GOOD, '- a\n', '1: must be a mapping'), (GOOD, '', ''), (GOOD, '\udcff\udcfe\x00', 'not YAML in UTF-8'),
-    ('requires: []', 'requires: []\nenvironments: [{name: a, prefix: opt/x, codes: [hpl]}]', "4: environments.0.prefix: 'opt/x' must be an absolute path"),
-    ('requires: []', 'requires: []\nenvironments: [{name: a, prefix: "/opt/x;id", codes: [hpl]}]', "4: environments.0.prefix: '/opt/x;id' must be an absolute path"),
-    ('scheduler: slurm', 'scheduler: pbs\n    access: [-q workq, -j oe]', "7: partitions.0.access: '-j oe' joins the files of a PBS job, and ReFrame waits for both"),
-    ('scheduler: slurm', "scheduler: pbs\n    access: [-q workq, '-l select=2:ncpus=4']", "7: partitions.0.access: '-l select=2:ncpus=4': PBS ignores a second select"),
-    ('cores: 1', 'cores: 1, limits: {memory_bandwidth: {value: 1, unit: MB/s, source: data sheet}}',
-     "8: partitions.0.extras: limits: memory_bandwidth: unit 'MB/s'; valid: GB/s"),
-])
-def test_an_error_names_file_line_key_and_what_is_valid(tmp_path, old, new, said):
-    file = tmp_path / 'system.yaml'
-    file.write_text(GOOD)
-    assert old in GOOD and yamlfile.read(file, System).name == 'site'
-    file.write_text(GOOD.replace(old, new), errors='surrogateescape')
-    with pytest.raises(UsageError) as caught:
-        yamlfile.read(file, System)
-    assert (f'{file}:{said}' if said[:1].isdigit() else said) in str(caught.value) and str(caught.value).startswith(f'{file}:')
-
-
-def test_every_system_of_the_project_is_valid_and_local_is_tried_last():
-    names = systems.names()
-    assert names[-1] == 'local' and [systems.read(name).name for name in names] == names
-    with pytest.raises(UsageError, match="unknown system 'nosuch'; valid: "):
-        systems.read('nosuch')
-
-
-def test_the_codes_of_a_prefix_are_required_beside_the_list(tmp_path):
-    file = tmp_path / 'system.yaml'
-    file.write_text(GOOD.replace('requires: []', 'requires: [osu]\nenvironments: [{name: a, prefix: /opt/x, codes: [hpl]}, '
-                                                 '{name: b, modules: [x], codes: [imb]}]'))
-    assert systems.required(yamlfile.read(file, System)) == {'osu', 'hpl'}
-
-
-def test_a_waiver_holds_until_its_day_and_then_expires_loudly():
-    day = datetime.date(2027, 1, 31)
-    system = systems.read('local').model_copy(update={'waivers': [Waiver(code='hpcc', reason='no MPI yet', until=day)]})
-    assert systems.waived(system, day) == ({'hpcc': 'waived until 2027-01-31: no MPI yet'}, [])
-    assert systems.waived(system, day + datetime.timedelta(1)) == ({}, ['the waiver of hpcc expired on 2027-01-31 (no MPI yet)'])
 
 
 def test_what_is_stated_wins_over_what_was_detected(results):
