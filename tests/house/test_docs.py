@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -96,5 +97,15 @@ def smallest_check(checkout: Path) -> None:
     done = shell(damage.replace('ci/test', f'{sys.executable} -m pytest -p no:cacheprovider'), TOP, PARITY_ROOT=str(checkout))
     assert re.search(r'\n2\d passed', done.stdout), done.stdout
     if shutil.which('openssl'):
-        done = shell(f'. ci/activate; {record}; {read} && {run}', checkout)
+        done = shell(f'. ci/activate; {record}; {read} && {run}', checkout, PATH=with_hurried_openssl(checkout / 'hurried'))
         assert '"rate": ' in done.stdout and 'P: rate: ' in done.stdout and 'Ran 1/1' in done.stdout, done.stdout + done.stderr
+
+
+def with_hurried_openssl(folder: Path) -> str:
+    """Make an OpenSSL that measures for 1 s where it is asked for 3; return a PATH that begins with it."""
+    folder.mkdir()
+    hurried = folder / 'openssl'
+    hurried.write_text('#!/bin/bash\n'
+                       f'"{shutil.which("openssl")}" "${{@/#3/1}}" 2> >(sed "s/^+DT:sha256:1:/+DT:sha256:3:/" >&2)\n')
+    hurried.chmod(0o755)
+    return f'{folder}:{os.environ["PATH"]}'
