@@ -1,7 +1,7 @@
 """What happens to outputs: cut, lost, doubled or moved lines, altered figures, foreign bytes, colours, two runs in one.
 
 Each kind takes random numbers and a recorded text, or two of them, and returns a damaged one. A parser must refuse
-it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 25 by default. Hypothesis would take
+it, or mean exactly what it meant before. How many are tried: PARITY_MUTATIONS, 15 by default. Hypothesis would take
 three times as long for them, and has little to shrink.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from hypothesis import settings
 
-MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '25'))
+MUTATIONS = int(os.environ.get('PARITY_MUTATIONS', '15'))
 
 
 def examples(full: int) -> settings:
