@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import random
 import shutil
@@ -24,6 +25,24 @@ SECONDS = 600
 COLUMNS = ('job_completion_time_unix', 'result', 'system', 'partition', 'environ', 'name', 'display_name', 'jobid',
            'bw_value', 'bw_unit', 'bw_ref', 'bw_lower_thres', 'bw_upper_thres')
 DAY, BEGAN, NIGHTS, SLOW = 86400, 1790000000, 40, 3
+
+
+#: Runs each of the commands that its argument lists; prints for each its words, exit code, output and errors.
+IN_TURN = '''
+import contextlib, io, json, sys
+from parity.cli import main
+ended = []
+for words in json.loads(sys.argv[1]):
+    sys.argv[:] = ['parity', *words]
+    code, out, errors = 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    ended.append([words, code, out.getvalue(), errors.getvalue()])
+json.dump(ended, sys.stdout)
+'''
 
 
 def perflog() -> str:
@@ -77,7 +96,7 @@ def wheel_in(folder: Path) -> Path:
 @pytest.fixture(scope='module')
 def alone(tmp_path_factory):
     """The wheel in an environment of its own: `pip(ARGUMENTS)`, and `run(ARGUMENTS)`, its command, without a variable of
-    parity's. A perflog is imported: `nothing` is the verdict before, `taken` the import."""
+    parity's; `run_in_turn` runs several. A perflog is imported: `nothing` is the verdict before, `taken` the import."""
     folder = tmp_path_factory.mktemp('alone')
     venv.create(folder / 'venv', with_pip=False)
     (folder / 'tools').mkdir()
@@ -102,7 +121,16 @@ def alone(tmp_path_factory):
         return subprocess.run(['parity', *arguments], cwd=folder / 'empty', env=clean, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=SECONDS)
 
-    return SimpleNamespace(folder=folder, pip=pip, run=run, nothing=run('verdict'), taken=run('import', 'perflog.log'))
+    def run_in_turn(*lines: list[str], **variables: str) -> list[subprocess.CompletedProcess]:
+        """Run several commands in one process: each alone loads the same packages."""
+        clean = {'HOME': str(folder / 'home'), 'PATH': f'{folder}/venv/bin:/usr/bin:/bin', **variables}
+        done = subprocess.run(['python', '-c', IN_TURN, json.dumps(lines)], cwd=folder / 'empty', env=clean, capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [subprocess.CompletedProcess(*ended) for ended in json.loads(done.stdout)]
+
+    return SimpleNamespace(folder=folder, pip=pip, run=run, run_in_turn=run_in_turn, nothing=run('verdict'),
+                           taken=run('import', 'perflog.log'))
 
 
 def test_the_wheel_brings_nothing_that_only_measures(alone):
@@ -119,19 +147,18 @@ def test_a_site_is_judged_without_a_checkout(alone):
     assert f'imported: {NIGHTS} of {NIGHTS} sessions' in taken.stdout
     described = alone.folder / 'home/.config/parity/systems/daint/system.yaml'
     assert f'{described}: written' in taken.stdout and described.exists()
-    judged = alone.run('verdict')
-    assert judged.returncode == 1 and 'copy: bw' in judged.stdout, judged.stdout + judged.stderr
-    assert 'REGRESSED' in alone.run('show', 'copy').stdout
     until = (datetime.date.today() + datetime.timedelta(days=9)).isoformat()
-    known = alone.run('ack', 'copy.bw', '--why', 'a new driver', '--by', 'ana', '--until', until)
+    judged, shown, known, quiet, undone, written, exported, replayed = alone.run_in_turn(
+        ['verdict'], ['show', 'copy'], ['ack', 'copy.bw', '--why', 'a new driver', '--by', 'ana', '--until', until], ['verdict'],
+        ['unack', 'copy.bw'], ['report'], ['export', '--csv', 'all.csv'], ['replay', 'perflog.log'])
+    assert judged.returncode == 1 and 'copy: bw' in judged.stdout, judged.stdout + judged.stderr
+    assert 'REGRESSED' in shown.stdout
     assert known.returncode == 0, known.stderr
-    assert alone.run('verdict').returncode == 0
-    assert alone.run('unack', 'copy.bw').returncode == 0
-    written = alone.run('report')
+    assert quiet.returncode == 0
+    assert undone.returncode == 0
     assert written.returncode == 0 and Path(written.stdout.splitlines()[0]).is_relative_to(alone.folder / 'home/.local/share/parity')
-    assert alone.run('export', '--csv', 'all.csv').returncode == 0
+    assert exported.returncode == 0
     assert len((alone.folder / 'empty/all.csv').read_text().splitlines()) == 2 * NIGHTS + 1
-    replayed = alone.run('replay', 'perflog.log')
     assert replayed.returncode == 0 and 'copy.bw@daint:gpu' in replayed.stdout
 
 
@@ -147,10 +174,11 @@ def test_a_site_of_its_own_is_named_by_an_option_or_a_variable(alone):
     site.mkdir(exist_ok=True)
     assert alone.run('--site', str(site), 'import', 'perflog.log').returncode == 1
     assert (site / 'systems/daint/system.yaml').exists() and (site / 'results/results.db').exists()
-    assert alone.run('verdict', PARITY_SITE=str(site)).returncode == 1
-    other = alone.run('--site', str(alone.folder / 'no-such'), 'verdict', PARITY_SITE=str(site))
+    variable, other, home = alone.run_in_turn(
+        ['verdict'], ['--site', str(alone.folder / 'no-such'), 'verdict'], ['--site', str(alone.folder / 'home/.config/parity'), 'verdict'],
+        PARITY_SITE=str(site))
+    assert variable.returncode == 1
     assert other.returncode == 2 and 'no-such: no such folder' in other.stderr
-    home = alone.run('--site', str(alone.folder / 'home/.config/parity'), 'verdict')
     assert home.returncode == 1, 'the default site keeps its results when it is named'
 
 
