@@ -68,7 +68,8 @@ def mpi():
 
 def mpirun(ranks):
     root = ['--allow-run-as-root'] if os.geteuid() == 0 else []
-    return ['mpirun', *root, '--oversubscribe', '-n', str(ranks)]
+    at_once = ['--mca', 'odls_base_sigkill_timeout', '0']      # else mpirun waits a second after a code other than 0
+    return ['mpirun', *root, *at_once, '--oversubscribe', '-n', str(ranks)]
 
 
 def start(options, before=ABSENT, after='', ranks=0):
