@@ -166,8 +166,11 @@ def _wrong_call(call: ast.Call, functions: Functions) -> str:
     return ''
 
 
+@functools.lru_cache(maxsize=256)
 def _tree(text: str) -> ast.expr:
-    """Return a formula's tree. ValueError where it is no formula, or too long."""
+    """Return a formula's tree; an interval needs many values of one formula.
+
+    ValueError where it is no formula, or too long."""
     length = len(text)
     if length > LONGEST:
         raise ValueError(f'{text[:40]!r}...: {length} characters; must have at most {LONGEST}')
