@@ -27,6 +27,7 @@ WRONG = [
     ([clause(at_least='.inf')], 'must be a number'),
     ([clause(holds='most nodes')], "'most nodes'; valid: each node, median of nodes, 95 % of nodes, all together"),
     ([clause(holds='0 % of nodes')], "'0 % of nodes'; valid: each node"),
+    ([clause(holds='101 % of nodes')], "'101 % of nodes'; valid: each node"),
     ([clause(holds='all together', nodes=['p1'])], 'nodes: not where it holds all together'),
     ([clause(runs=1)], 'greater than or equal to 2'),
     ([clause(bound=3)], 'clauses.0.bound: no such key'),
@@ -69,3 +70,9 @@ def test_a_unit_of_the_same_kind_is_taken(machine):
     machine.write(clause(at_least=0.1, unit='Tflop/s'))
     done = parity('contract', 'run', '--system', 'local', '--yes')
     assert done.returncode == 0 and ' met ' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize('holds', ['0.5 % of nodes', '1 % of nodes', '100 % of nodes', 'each node', 'median of nodes'])
+def test_a_share_of_the_nodes_may_be_any_above_none(machine, holds):
+    machine.write(clause(holds=holds))
+    assert parity('contract', 'status', '--system', 'local').returncode == 3

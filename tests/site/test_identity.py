@@ -128,3 +128,23 @@ def test_a_comment_is_no_other_work(tmp_path):
         (tmp_path / f'{i}.py').write_text(text)
         hashes.append(identity.code(str(tmp_path / f'{i}.py')))
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_check_is_its_sources_whatever_lies_beside_them(tmp_path, monkeypatch):
+    """Outputs, pages, what Python compiled and folders that are called as a source do not count, nor do docstrings."""
+    folder = tmp_path / 'checks' / 'memory' / 'toy'
+    (folder / 'src').mkdir(parents=True)
+    check = folder / 'toy.py'
+    check.write_text('"""A toy."""\nfrom parity.measure.check.workload import Workload\n')
+    (folder / 'src' / 'toy.c').write_text('int main;')
+    before = identity.code(str(check))
+    for name in ('outputs/one.txt', '__pycache__/toy.py', 'README.md', 'toy.bin', 'folder.txt/inside.bin'):
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('other')
+    check.write_text('"""Another word."""\nfrom parity.measure.check.workload import Workload\n')
+    identity.code.cache_clear()
+    assert identity.code(str(check)) == before
+    (folder / 'src' / 'toy.c').write_text('int main; int more;')
+    identity.code.cache_clear()
+    assert identity.code(str(check)) != before
