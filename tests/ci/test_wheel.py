@@ -193,8 +193,14 @@ def test_the_results_of_a_checkout_are_read(alone, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason='root may write anywhere')
-def test_a_site_that_is_read_only_says_where_results_may_go(alone, tmp_path):
+@pytest.mark.parametrize('writable, said', [
+    ([], 'systems/daint/system.yaml: Permission denied; name a folder that you may write: parity --site DIR'),
+    (['systems'], 'PARITY_RESULTS')])
+def test_a_site_that_is_read_only_says_where_systems_and_results_may_go(alone, tmp_path, writable, said):
     site = tmp_path / 'site'
-    site.mkdir(mode=0o500)
+    site.mkdir()
+    for name in writable:
+        (site / name).mkdir()
+    site.chmod(0o500)
     done = alone.run('--site', str(site), 'import', 'perflog.log')
-    assert done.returncode == 4 and 'PARITY_RESULTS' in done.stderr + done.stdout
+    assert done.returncode == 4 and said in done.stderr + done.stdout, done.stderr + done.stdout
