@@ -69,7 +69,8 @@ def mpi():
 def mpirun(ranks):
     root = ['--allow-run-as-root'] if os.geteuid() == 0 else []
     at_once = ['--mca', 'odls_base_sigkill_timeout', '0']      # else mpirun waits a second after a code other than 0
-    return ['mpirun', *root, *at_once, '--oversubscribe', '-n', str(ranks)]
+    quiet = ['--mca', 'btl', '^tcp']    # Open MPI 5.0.7 complains of a network that ranks of one node do not need
+    return ['mpirun', *root, *at_once, *quiet, '--oversubscribe', '-n', str(ranks)]
 
 
 def start(options, before=ABSENT, after='', ranks=0):

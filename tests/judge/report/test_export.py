@@ -188,7 +188,7 @@ def test_the_dashboard_asks_for_metrics_that_are_written(nights):
     assert {name for query in QUERIES for name in re.findall(r'\$(\w+)', query)} <= variables
 
 
-@pytest.mark.skipif(not shutil.which('prometheus'), reason='no prometheus here')
+@pytest.mark.skipif(not shutil.which('prometheus'), reason="prometheus is not here (Debian's package prometheus)")
 def test_prometheus_answers_each_query_of_the_dashboard(nights, tmp_path):
     """Serve the metrics, and let Prometheus read them until it has."""
     folder = tmp_path / 'served'

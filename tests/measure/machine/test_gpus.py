@@ -32,7 +32,9 @@ def header() -> Path | None:
     return next((file.parent for folder in folders for file in sorted(folder.glob('**/include/nvml.h'))), None)
 
 
-needs_nvml_h = pytest.mark.skipif(not (header() and shutil.which('cc')), reason='no nvml.h (the wheel nvidia-nvml-dev of requirements-gpu.lock) or no C compiler here')
+NVML_H = 'no nvml.h here: .venv/bin/pip install --require-hashes --no-deps -r requirements-gpu.lock' if not header() else ''
+NO_COMPILER = 'no C compiler here: apt install gcc libc6-dev' if not shutil.which('cc') else ''
+needs_nvml_h = pytest.mark.skipif(bool(NVML_H or NO_COMPILER), reason='; '.join(filter(None, (NVML_H, NO_COMPILER))))
 
 
 def test_a_load_has_the_median_clock_of_busy_samples_and_the_heat_of_all():

@@ -78,7 +78,7 @@ FILES = {'core/gcc/12.2': 'prepend-path PATH {tree}/bin\nprepend-path MODULEPATH
 def tree(tmp_path, monkeypatch):
     """A hierarchy of module files below a folder of the test's own."""
     if not shutil.which('bash') or subprocess.run(['bash', '-lc', 'type module'], capture_output=True, check=False).returncode:
-        pytest.skip('neither Lmod nor Environment Modules is installed')
+        pytest.skip('neither Lmod nor Environment Modules is installed: apt install lmod or environment-modules')
     for name, text in FILES.items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
