@@ -37,7 +37,8 @@ ROOM_BYTES = 16 << 20
 #: Seconds of a wait for the database before a word.
 _SILENT = 5.0
 #: What to do about a database that cannot be written.
-TO_WRITE = 'see whether the disk is full, or another process holds the file'
+TO_WRITE = ('see whether you may write there, the disk is full, or another process holds the file; PARITY_RESULTS '
+            'names another folder')
 #: Seconds by which the clocks of two machines may differ before a warning.
 TOLERANCE = 600.0
 #: Seconds between a session whose clock was wrong and the one that was stored before it.
