@@ -233,7 +233,7 @@ def test_incidents_that_cannot_be_kept_are_no_reason_to_fail(notifier, stored, c
     own = notifier()
     stored.database.execute('CREATE TABLE parity_incidents (wrong TEXT)')
     found = notifier.tell(own, verdict(hpl('regressed')))
-    assert 'incidents are not recorded; see whether the disk is full' in found.warnings[0] and found.exit_code == 1
+    assert 'incidents are not recorded; see whether you may write there, the disk is full' in found.warnings[0] and found.exit_code == 1
 
 
 @pytest.mark.parametrize('script, said', [('exit 3', 'exit code 3'), ('sleep 99', 'not done after 0.5 s: killed')])
