@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -385,7 +386,7 @@ def work(nodes):
         return incidents.Bad(f'{name} {number}', ['regressed', 'node', f'n{number}', 'memory'],
                              Fault(word='regressed', since=0.0, measured=0.0, cell=name), cause, CellText(cell(case=f'{name} %n={number}')))
     night = incidents.Night('local', 's', 1.0, {each.name: each for each in (bad('now', n) for n in range(nodes))}, {}, frozenset())
-    before, together = night._replace(bad={each.name: each for each in (bad('then', n) for n in range(nodes))}), incidents.Calendar.stored()
+    before, together = replace(night, bad={each.name: each for each in (bad('then', n) for n in range(nodes))}), incidents.Calendar.stored()
     known = [each.model_copy(update={'number': n, 'faults': Faults(each.faults)})
              for n, each in enumerate(incidents.after([], before, together), 1)]
     sys.setprofile(lambda frame, event, _: calls.update([event] if frame.f_code.co_filename == incidents.__file__ else []))
@@ -719,7 +720,7 @@ def test_a_slow_node_in_the_incident_of_a_partition_is_another_incident_later():
     listed = tonight.of_node('c3', 'memory', 0.93, start(0))
     known = [known[0].model_copy(update={'faults': known[0].faults | {listed.name: listed.fault}})]
     again = tonight.of_node('c3', 'memory', 0.93, start(9))
-    night = incidents.of_verdict(verdict_of([fine('Other', 'c0')]), 'onebox', start(9))._replace(bad={again.name: again})
+    night = replace(incidents.of_verdict(verdict_of([fine('Other', 'c0')]), 'onebox', start(9)), bad={again.name: again})
     assert [each.number for each in incidents.after(known, night, incidents.Calendar.stored())] == [1, 0]
 
 

@@ -516,13 +516,9 @@ def _off_the_list(fault: Fault, night: Night) -> bool:
 def _in_order(name: str, night: Night) -> Well | None:
     """Return the cell of a fault where it is in order tonight. One that no environment offered is in order in any
     environment."""
-    figure, without_environ, size = name.rpartition('+ ')
-    if not without_environ:
-        return night.well.get(name)
-    for other, well in night.well.items():
-        if other.startswith(f'{figure}+') and other.endswith(f' {size}'):
-            return well
-    return None
+    is_without_environ = '+ ' in name
+    wells = night.well_in_any_environ if is_without_environ else night.well
+    return wells.get(name)
 
 
 def _ended(fault: Fault, well: Well | None) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from parity.base.reasons import Kind
@@ -31,7 +33,8 @@ class Well(NamedTuple):
     value: float | None = None
 
 
-class Night(NamedTuple):
+@dataclass(frozen=True)
+class Night:
     """Bad and well cells by name. ``retired``: names, and nodes, that nobody waits for. ``mended``: nodes that the
     listing does not call slow any more."""
 
@@ -42,6 +45,16 @@ class Night(NamedTuple):
     well: dict[str, Well]
     retired: frozenset[str]
     mended: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def well_in_any_environ(self) -> dict[str, Well]:
+        """Return the well cells by their names without an environment; of several the first."""
+        wells: dict[str, Well] = {}
+        for name, well in self.well.items():
+            named, _, size = name.rpartition(' ')
+            figure, _, _ = named.rpartition('+')
+            wells.setdefault(f'{figure}+ {size}', well)
+        return wells
 
     def note(self, name: str, word: str, title: str) -> None:
         """Note a fault of the night itself."""
