@@ -200,10 +200,10 @@ def test_a_command_that_hangs_is_not_there_reads_nothing_or_no_shell_reads(tmp_p
     assert send(['touch', f'{tmp_path}/$(echo x);y'], '', {}) == ('', False) and (tmp_path / '$(echo x);y').exists()
 
 
-def secret_file(tmp_path, text='TOKEN=hunter2\n', mode=0o600):
+def secret_file(tmp_path, text):
     file = tmp_path / 'secrets'
     file.write_text(text)
-    file.chmod(mode)
+    file.chmod(0o600)
     return str(file)
 
 

@@ -66,8 +66,8 @@ def page(source: Source, life: Life, a_month: float, accept_after: int) -> str:
     drawings = [_drawn(series, times) for series in curved]
     incidents = words.worst_first(life)
     answer = words.answer(source, life, a_month, accept_after)
-    page = template('replay.html.j2', _HERE, words=words)
-    return page.render(
+    drawn = template('replay.html.j2', _HERE, words=words)
+    return drawn.render(
         title=source.name,
         answer=list(answer),
         life=life,
